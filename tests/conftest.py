@@ -1,7 +1,5 @@
 """What several rooms' tests share: the command line as a person uses it, and interpreters to name with --python."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import math

@@ -4,8 +4,6 @@ BENCH_SECONDS limits the time of each part, BENCH_TRIALS the trials of `aa` and 
 the kills of `kills`.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -6,8 +6,6 @@ curve of CPU times, with one and with all threads. Then each trial of equal lane
 lanes differ by a drawn factor as they do on a GPU server: five of them must not name a winner either, one does.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import random

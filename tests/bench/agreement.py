@@ -5,8 +5,6 @@ GPU: the same Timer, `triton.testing.do_bench` and `do_bench_cudagraph`, NVBench
 method.md), and torch's profiler. The profiler comes last, because it slows later launches of the process by 30 %.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator

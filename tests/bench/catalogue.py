@@ -1,7 +1,5 @@
 """Times of the catalogue's work: CPU against `torch.utils.benchmark`, GPU against NVBench, in the same process."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tests.bench.agreement import HEADER, KNOWN_PCT, PROMISED, cpu_row, loaded, nvbench_rows

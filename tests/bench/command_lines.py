@@ -4,8 +4,6 @@ No traceback, no undocumented exit code, no run beyond a time limit, and no file
 are simulated. BENCH_SEED sets the seed, BENCH_TRIALS the number of command lines.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shlex

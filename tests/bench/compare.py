@@ -7,8 +7,6 @@ simulated comparisons, and at most one of 20 pairs, have the verdict FASTER or S
 measured. PART=real leaves out what is simulated, PART=simulated what is measured.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Overhead of the tool: time around an empty call, its own CPU time, and bytes of events."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

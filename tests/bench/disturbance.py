@@ -5,8 +5,6 @@ most +1 % in the median and +3 % in the mean. The thread without gaps must be cl
 sensitive enough.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

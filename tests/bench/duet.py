@@ -6,8 +6,6 @@ GPU, for latencies of 300 µs and more: +2 % is found in 90 % of duets. BENCH_TR
 5), BENCH_PLANT_PERCENT the plant, BENCH_SECONDS the time of all (default 250).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ Bytes are measured on a simulated machine with a GPU in real time, so that every
 real `vector-dot`, which keeps all cores busy.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The app after 10,000 finished cases: memory, latency of keys, time to compute the answer (budgets: issue 7)."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -3,8 +3,6 @@
 They run one at a time, in alternating order. Monitors that are not on PATH are left out with a message.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

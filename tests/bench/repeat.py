@@ -4,8 +4,6 @@ Each process has its own addresses, thread placement and clocks, so medians of p
 interval within one (measured: 6 to 20 % on a shared host, method.md, "Comparing runs").
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import defaultdict

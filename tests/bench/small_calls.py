@@ -4,8 +4,6 @@ Product of two 64×64 matrices. Each way alternates with the Timer in one proces
 is printed as soon as it is known. BENCH_SECONDS limits the time (default 100) of one thread and of four together.
 """
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable, Iterator

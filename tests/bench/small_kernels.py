@@ -5,8 +5,6 @@ line per way, as its difference from ours. What NVBench does between flush and s
 that reads the clock) is added to our way step by step.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 import time

@@ -1,7 +1,5 @@
 """Start-up time, relative to minimal apps with Textual and typer."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

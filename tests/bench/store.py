@@ -3,8 +3,6 @@
 The best of several times must be below the limit, because other processes only add time.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

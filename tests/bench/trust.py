@@ -4,8 +4,6 @@ PART=ties runs one of the parts `covered`, `ties`, `brackets`, `over_starts`, `b
 `candidates`, `recorded` and `statements`; together they take 20 minutes.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter

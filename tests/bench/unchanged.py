@@ -4,8 +4,6 @@ The list was fixed before the first run. UNCHANGED_CODE names the folder with ch
 `from-python-to-numpy` (rougier) and `nanoGPT` (karpathy); without it, their lines are skipped.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -4,8 +4,6 @@ Both apps paint only in gaps, once a second. One run is paused while the other g
 visits come fresh apps, because each process has a deviation of its own. BENCH_SECONDS limits the time (default 180).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import signal

@@ -21,8 +21,6 @@ The machine is measured first, so that every run knows its ceilings. Names of ma
 left out, and of the kernel's version what its builder added; else the runs are whole. The same runs give the same file.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

@@ -6,8 +6,6 @@ alone, after all others, which share the cores: each worker and the processes th
 GPU_RESULTS names a file that gets a JSON object for each test.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Fixtures of the tests that need GPUs, and cores of its own for each worker of xdist."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """A pytest plugin: a line for each test as it ends, with the cause of a failure, so that a cut-off run tells, too."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What a person types first on a real GPU: `doctor`, and the app on a pseudo-terminal."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every workload of the catalogue and form of a class on a real GPU, and kernel times beside NVBench's if installed."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Commands on a real GPU: the receipt, the refusals, and what the command sees."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

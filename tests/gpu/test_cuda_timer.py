@@ -1,7 +1,5 @@
 """On a real GPU: kernel time is below latency, the paper's clock is wrong, memory is freed."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from dataclasses import dataclass

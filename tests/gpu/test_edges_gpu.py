@@ -1,7 +1,5 @@
 """On a real GPU: cost of the machine readings, and energy against the integral of power."""
 
-from __future__ import annotations
-
 import time
 from itertools import pairwise
 

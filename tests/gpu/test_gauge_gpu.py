@@ -1,7 +1,5 @@
 """On a real GPU: the calibration is repeatable, has no side effects, and frees its memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from cpugpu_tui.agent.main import facts, work

@@ -1,7 +1,5 @@
 """`time -- COMMAND` agrees with hyperfine, which times whole processes too. Skipped where hyperfine is missing."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """On a real GPU: networks train to the same result as on the CPU, eager or captured, with any input pipeline."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Typed code on a real GPU: what the receipt says, what is refused, and that times agree with a built-in workload."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from tests.helpers.command_line import CommandLine

@@ -1,7 +1,5 @@
 """A person's own code on two GPUs: each has its own tensors, name, kernels and clock. Skipped with fewer than two."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

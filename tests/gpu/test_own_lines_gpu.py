@@ -1,7 +1,5 @@
 """Lines of typed code on a real GPU: waits, copies with their bytes, fall-backs, and kernels that take long."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

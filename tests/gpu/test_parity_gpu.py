@@ -1,7 +1,5 @@
 """On a real GPU: readings equal those of nvidia-smi, idle and under load, within its resolution."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys

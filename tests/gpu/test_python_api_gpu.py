@@ -1,7 +1,5 @@
 """The Python API on a real GPU: in a process of its own, and in the caller's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

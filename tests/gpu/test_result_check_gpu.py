@@ -4,8 +4,6 @@ A copy to the host that does not wait reads what lay in the recycled memory befo
 and cholesky failed 9 and 10 of 10 checks so.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 The times themselves are printed: run with `-s`.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """On a real GPU: readings are numbers, and constant ones equal those of nvidia-smi."""
 
-from __future__ import annotations
-
 import csv
 import queue
 import subprocess

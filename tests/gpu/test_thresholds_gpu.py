@@ -1,7 +1,5 @@
 """Thresholds of a real GPU: made, used on this machine, and verified."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

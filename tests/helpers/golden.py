@@ -1,7 +1,5 @@
 """Texts that people read, held to a file each in `tests/golden`; `make golden` writes these anew."""
 
-from __future__ import annotations
-
 import difflib
 import fcntl
 import os

@@ -3,8 +3,6 @@
 Figures come from `docs/figures.ndjson`: append the lines that BENCH_FIGURES names, or a line by hand.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 from .blocks import PAGES, ROOT, renewed

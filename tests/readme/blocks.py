@@ -4,8 +4,6 @@ A block begins with `<!-- make readme: NAME -->` and ends at the next blank line
 `<!-- make readme to the end: NAME -->` ends with its page.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

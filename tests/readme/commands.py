@@ -1,7 +1,5 @@
 """The command reference in docs/commands.md, written from the commands themselves."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any

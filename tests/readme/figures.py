@@ -4,8 +4,6 @@ Each line says what was measured, on which machine, with which torch, when, and 
 `code_sha256` tell whether the code that it speaks of is still the same.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Each row of the terminal is a group that CSS shows in the frames that have it. W
 stands still.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 row, and the answer. `screenshot-chart.svg` and `screenshot-telemetry.svg` stand still.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading

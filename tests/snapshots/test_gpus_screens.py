@@ -1,7 +1,5 @@
 """Pictures of runs of two and of eight GPUs. Look at them before you renew them with `make snapshots`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

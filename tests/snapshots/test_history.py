@@ -1,7 +1,5 @@
 """Pictures of the history: the list, and a saved run in the panes. Look at them before you renew them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Pictures of the machine: the pane, the page of all GPUs and that of one. Look at them before you renew them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures of the pages that a key opens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

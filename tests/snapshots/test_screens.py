@@ -1,7 +1,5 @@
 """Pictures of the screens. Look at them before you renew them with `make snapshots`."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

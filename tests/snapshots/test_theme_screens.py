@@ -1,7 +1,5 @@
 """Pictures of a finished run in each theme."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

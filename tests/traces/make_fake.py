@@ -4,8 +4,6 @@ Two GPUs behind the real pynvml for 12 sweeps at 5 Hz: the first is idle, works,
 again, the second works for somebody else and is lost half-way.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -5,8 +5,6 @@ of its own, as an agent is. What could name a machine or its people (UUID, bus a
 A folder that has a file of that name already is left as it is, and said so.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import subprocess

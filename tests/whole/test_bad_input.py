@@ -1,7 +1,5 @@
 """Wrong input, missing things, rogue interpreters: one sentence, the right exit code, no traceback, nothing lost."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

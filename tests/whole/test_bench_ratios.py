@@ -1,7 +1,5 @@
 """The arithmetic of `make bench`: a figure there must be as right as one in the app."""
 
-from __future__ import annotations
-
 import ast
 import math
 import random

@@ -1,7 +1,5 @@
 """A real neighbour on every core: the run says so, names it, and calls nothing a result that is none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every published experiment at small scale, through the command line, on the CPU: times, and what was scaled."""
 
-from __future__ import annotations
-
 import pytest
 from tests.helpers.command_line import CommandLine
 

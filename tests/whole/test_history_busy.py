@@ -1,7 +1,5 @@
 """A history that takes nothing: the run goes on, stderr says why it is not saved, and the exit code is 4."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,7 +1,5 @@
 """Names of files, hosts and options that a terminal would obey: they are spelled out, whatever prints them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A person's file that means harm, or is merely wrong: it spoils its own rows, no store, no terminal."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who imports what, seen in a fresh interpreter: the terminal stays light, the agent needs nothing but torch."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

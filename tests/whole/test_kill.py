@@ -1,7 +1,5 @@
 """kill -9 at random moments: of the agent, which costs a case, and of the app, which costs nothing that was shown."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

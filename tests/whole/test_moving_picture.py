@@ -1,7 +1,5 @@
 """README's pictures: small, safe to embed, the same each time, and a good still where nothing moves."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

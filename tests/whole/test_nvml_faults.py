@@ -1,7 +1,5 @@
 """What a person sees when a driver or a GPU misbehaves, through the real nvidia-ml-py and a library built in C."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Runs that were cut off anywhere, on one GPU or several: everything that shows a run can show what there is of it."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -4,8 +4,6 @@ The list holds what stood before in the tables of the style guide and of the rev
 docstrings and comments of the program, in README and in docs, across line breaks.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

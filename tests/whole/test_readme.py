@@ -1,7 +1,5 @@
 """README and docs say what the program does, as the program says it, and README is short."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,8 +1,6 @@
 """50 kill -9 of controller and agent at random moments, each gone on from with --resume: nothing shown is lost, nothing
 is measured twice, and the table that results is that of an unbroken run."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """A search in real processes: an agent that dies costs one size, and what the person reads is the same everywhere."""
 
-from __future__ import annotations
-
 import json
 
 from tests.helpers.command_line import FAST, CommandLine

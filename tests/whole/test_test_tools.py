@@ -1,7 +1,5 @@
 """The tools of our tests: golden words belong to a test, lines of `make gpu` appear as tests end, faults are found."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

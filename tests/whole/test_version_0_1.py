@@ -3,8 +3,6 @@
 Its databases are held to this by test_store_golden.py, its telemetry traces (`tests/traces`) by test_trace.py.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The controller works in an environment without torch; what needs torch says in one sentence how to get it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

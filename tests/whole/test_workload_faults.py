@@ -1,7 +1,5 @@
 """A workload that misbehaves costs its own case: raises, NaN, prints, ends the process, never returns, does not fit."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

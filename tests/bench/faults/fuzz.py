@@ -11,8 +11,6 @@ minutes) half belongs to the first part, a quarter to the keys and a quarter to 
 app.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

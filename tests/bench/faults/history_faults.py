@@ -6,8 +6,6 @@ runs. BENCH_SEED repeats the times of an earlier bench. Each fault is tried once
 after BENCH_SECONDS. Mounts need root.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import resource

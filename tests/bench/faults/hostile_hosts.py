@@ -4,8 +4,6 @@ BENCH_SEED sets the seed of the random mutations of a recorded stream; the defau
 time of each kind.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

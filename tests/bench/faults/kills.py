@@ -4,8 +4,6 @@ BENCH_SEED sets the times; the default is random. BENCH_KILLS is the number of k
 printed with the number of its kill, which has the same time with the same seed.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -3,8 +3,6 @@
 BENCH_SEED sets the first seed; the default is random. A failure is printed with the command that repeats it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@ The limit for repeating half-rounds is based on this: on an idle machine hardly 
 core every run has some. Each run is `quick` in its own process; runs without and with the busy core alternate.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ gets no core for 20 ms looks like that, too, so on a busy machine a test went on
 one those pauses were half of the time that the tests of the app took.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events of runs that have something to show in a chart: copies, launches, a crossover in every world."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

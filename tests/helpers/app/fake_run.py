@@ -1,7 +1,5 @@
 """A backend without agents, store and NVML: tests put events into its sessions by hand."""
 
-from __future__ import annotations
-
 import inspect
 import queue
 import time

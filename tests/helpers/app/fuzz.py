@@ -4,8 +4,6 @@ The app runs in this process on the simulated machine; the store is a real one. 
 when the script is over: then ctrl+c is pressed until the app has gone, which must work from wherever it is.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -4,8 +4,6 @@ KIND is `app`, `gpus`, `demo` or `fleet`. FOLDER holds the history, and a file `
 number of bytes read; names of the screens that were painted follow, a line each, the one on top last.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import signal

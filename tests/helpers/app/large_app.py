@@ -3,8 +3,6 @@
 Agents, store and driver are left out; the events go the way of a real run's, through the bridge and the fold.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 import tempfile

@@ -3,8 +3,6 @@
 Keys: u one row, a all rows, e the same again, t trends, n noise past Python, s a child while suspended, c a crash.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

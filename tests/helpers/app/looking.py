@@ -4,8 +4,6 @@ Panes have the text of the app's state at once. The screen may follow later, bec
 what must be on it is waited for with `reads`.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whole sweeps over machines that do not exist: every key is there, as the sampler promises."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -6,8 +6,6 @@ never comes back to the event loop, once the file `wedged` is in FOLDER. PACE is
 code, as a shell would see them on the normal screen.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs in a real database, and an app that looks back at them: agents and readings are made up, the store is not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A finished run of several GPUs on the simulated machine, for tests of screens."""
 
-from __future__ import annotations
-
 from cpugpu_tui.model import DEVICE as OWN
 from cpugpu_tui.model import LATENCY, Case, DevicesFound, Event, Plan, RunFinished, RunStarted, Simulation
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine

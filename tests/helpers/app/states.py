@@ -1,7 +1,5 @@
 """Helpers for tests of states: a state's name, and a screen as one text."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

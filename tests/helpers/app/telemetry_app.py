@@ -3,8 +3,6 @@
 Every value of every GPU differs from that of the sweep before.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import signal

@@ -4,8 +4,6 @@ Reads a list of `{"setup", "statement", "sizes"}` as JSON from stdin and prints 
 `[cpu_s, gpu_s, kernels]` for each size, or the error.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from statistics import median

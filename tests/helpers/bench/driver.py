@@ -8,8 +8,6 @@ SIGUSR1 pauses the run, SIGUSR2 resumes it and SIGTERM stops it, all without a p
 paints are written beside the database.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

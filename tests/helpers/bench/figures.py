@@ -3,8 +3,6 @@
 A bench prints each figure in the words of the docs. BENCH_FIGURES names the file that it appends them to.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """One run whose history meets a fault, and what must be true of both afterwards."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

@@ -4,8 +4,6 @@ Vectorised: one row of an array is one case, in order of time. The truth is the 
 what the table shows. `cpugpu_tui.decide` has the chosen candidate, in plain Python.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A history as long as a machine's life: 10 000 runs of five cases, 1 000 000 measurements, over three years."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run as long as a search gets, made of events: 20 sizes with all their rounds and metrics."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from cpugpu_tui import model

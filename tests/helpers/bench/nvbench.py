@@ -1,7 +1,5 @@
 """NVBench's cold time of torch operations, through its Python package `cuda-bench`, where that is installed."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Mapping

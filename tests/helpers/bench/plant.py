@@ -1,7 +1,5 @@
 """Is a planted change what it says? Measured by plain clocks of its own before a bench judges by it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Used by the tests in small and by `make bench ONLY=compare` in full.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A workload over n numbers. BENCH_PLANT_PERCENT makes it work on so many percent more of the same numbers."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

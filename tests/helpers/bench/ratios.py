@@ -1,7 +1,5 @@
 """Ratios of two things measured in turn: the only way to a number on a machine whose speed drifts."""
 
-from __future__ import annotations
-
 import math
 import os
 import time

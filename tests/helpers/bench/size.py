@@ -1,7 +1,5 @@
 """Lines of code without blanks, comments and docstrings, and files: `make size`."""
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess

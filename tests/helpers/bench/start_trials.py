@@ -1,7 +1,5 @@
 """Trials of intervals on a machine whose starts differ: what they hold of its mean and of the next run."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass, replace

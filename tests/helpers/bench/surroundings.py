@@ -1,7 +1,5 @@
 """What a part ran on, in one line; asks NVML, so that no CUDA context of this process stands beside an agent's."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from importlib.metadata import version

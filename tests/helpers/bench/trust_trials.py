@@ -1,7 +1,5 @@
 """Trials of the product's intervals and words on simulated rounds, whose truth is known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

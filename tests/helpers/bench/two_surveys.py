@@ -5,8 +5,6 @@ between starts, as far as two tell: the robust standard deviation of ln(speedup)
 both timed.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator

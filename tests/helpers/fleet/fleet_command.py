@@ -1,7 +1,5 @@
 """`cpugpu-tui fleet` in a process of its own, and the state of each host in its output."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator

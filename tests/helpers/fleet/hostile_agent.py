@@ -4,8 +4,6 @@ RECORDED is the stream of a real agent for the same plan, hello first. A variant
 to send after the hello; `mutation:SEED` is the recorded stream with random faults. Standard library only.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

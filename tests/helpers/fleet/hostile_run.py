@@ -1,7 +1,5 @@
 """Hostile agents beside the command: a fleet of them and one good host, or one of them in a run of this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

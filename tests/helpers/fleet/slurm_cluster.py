@@ -1,7 +1,5 @@
 """A Slurm of one test: a controller, three virtual nodes, and six GPUs that are device files of nothing."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

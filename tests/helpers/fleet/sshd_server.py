@@ -1,7 +1,5 @@
 """An sshd of one test, with keys of its own; in a network namespace if it is given one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

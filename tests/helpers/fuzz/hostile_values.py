@@ -1,7 +1,5 @@
 """Random texts, words, Python objects and damaged documents, between nearly right and absurd."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy

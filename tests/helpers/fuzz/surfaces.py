@@ -1,7 +1,5 @@
 """The surfaces that are tried inside this process, thousands of times a minute, and those that start processes."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Random tries of a surface of the program, each from its own seed: how many, how they ended, and what was wrong."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

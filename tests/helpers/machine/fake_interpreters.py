@@ -1,7 +1,5 @@
 """Interpreters to find: shell scripts that answer as one with a certain torch would, or not at all."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

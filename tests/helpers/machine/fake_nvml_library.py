@@ -4,8 +4,6 @@ Faults: `FakeGpu.faults` per C function, `FakeGpu.dead` for all of them, `missin
 lacks, `hang_on` one that does not return before `release` is set.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 import time

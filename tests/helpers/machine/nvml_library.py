@@ -4,8 +4,6 @@
 one. `set` may be called at any moment: the library looks at its file at each call.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

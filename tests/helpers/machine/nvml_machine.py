@@ -1,7 +1,5 @@
 """An `Nvml` over the library built from C, in the test's own process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

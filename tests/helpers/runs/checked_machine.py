@@ -1,7 +1,5 @@
 """Machines written down as facts, for the checks of `doctor`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

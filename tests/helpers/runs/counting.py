@@ -1,7 +1,5 @@
 """Counts what torch really runs, to compare with what a workload says it costs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The crossover of a sweep by one word, for tests of what `decide` judges. The report has its own classes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

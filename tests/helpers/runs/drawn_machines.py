@@ -4,8 +4,6 @@ The curves change their winner once, several times, never, or outside the range,
 noise is that of a GPU server: 12 % from round to round with a correlation of 0.3.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """The error of a result, as the check of a run computes it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cpugpu_tui.timing.result_check import pairs, relative_error

@@ -1,7 +1,5 @@
 """Runs to export: two devices, a crossover, and names that would hurt whoever does not escape them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.helpers.app.chart_runs import timed

@@ -1,7 +1,5 @@
 """Generates the JSON Schema of exports from the classes. The package ships the result."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

@@ -1,7 +1,5 @@
 """A clock of the scheduler that advances only as a test says."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Text of the fixed runs in every face: one golden file each in `tests/golden`."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator

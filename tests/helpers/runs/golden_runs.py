@@ -1,7 +1,5 @@
 """Fixed simulated runs for the golden files: seeded, at fixed times, one of them with every mark and failure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Listens to agents, and runs plans on real ones."""
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Callable
 from contextlib import closing

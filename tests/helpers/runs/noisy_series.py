@@ -1,7 +1,5 @@
 """Cases of two series whose runs have noise of a known size, and small questions about their verdicts."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

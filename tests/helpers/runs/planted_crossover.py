@@ -3,8 +3,6 @@
 The GPU works in tiles (a staircase), the CPU has a ripple, both are noisy and wander, each on its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from tests.helpers.runs.recorder import Recorder, state_of

@@ -1,7 +1,5 @@
 """Reports of one sweep whose comparisons are planted, for each condition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What tests ask of rows and databases, and the program does not."""
 
-from __future__ import annotations
-
 from cpugpu_tui.model import AS_WRITTEN, SYNCED
 from cpugpu_tui.state.state import Row
 from cpugpu_tui.store import Store

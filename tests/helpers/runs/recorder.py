@@ -1,7 +1,5 @@
 """Records, in one list, what the protocol emits and what it asks of the simulated machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Agents and a store that do what a test wrote down: no process, no file."""
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Writes cases into a store and says so on stdout after each commit, until it is killed: run by test_store_kill."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Bytecode of torch is kept in the user's cache only where its own installation cannot keep it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The agent of a duet: it waits before each case, each round and its end, and leaves memory for the other agents."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

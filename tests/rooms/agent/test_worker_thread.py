@@ -1,7 +1,5 @@
 """`--worker thread`: the same torch-worker inside this process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

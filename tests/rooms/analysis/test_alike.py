@@ -1,7 +1,5 @@
 """Slow GPUs among others of their model: planted ones are found, and noise raises no alarm."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Claims of the publications, judged by numbers of an H200 and by planted numbers with other outcomes."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

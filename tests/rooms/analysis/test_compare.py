@@ -1,7 +1,5 @@
 """Comparing two series: equal ones do not differ, planted slowdowns are found, and few runs get no verdict."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The parts of one call: they add up, a rest is reported, and kernels behind launches do not count twice."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Duets: equal sides do not differ at any look, small changes are found, and shared drift does not count."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Energies exist only if the counter's steps are fine enough (method.md, step 10)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The gate: what passes, what fails, and what stays undecided."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tests.helpers.runs.noisy_series import BASE, gate, pair

@@ -1,7 +1,5 @@
 """The machine card: sentences, bars and footnotes, at several widths."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Which sizes verify a threshold, and when its choices cost too much."""
 
-from __future__ import annotations
-
 import pytest
 
 from cpugpu_tui.analysis.regret import Choice, Regret, answered, held_out

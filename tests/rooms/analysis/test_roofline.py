@@ -1,7 +1,5 @@
 """Limits of a row and errors of the paper's clock, from planted numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

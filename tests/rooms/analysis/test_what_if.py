@@ -1,7 +1,5 @@
 """Times of the GPU with other costs, derived from measured rounds."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

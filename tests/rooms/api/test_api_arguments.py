@@ -1,7 +1,5 @@
 """Arguments of `crossover` and `time_on`: a value of any type works, or is an error that names the argument."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Callable

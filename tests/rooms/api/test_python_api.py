@@ -1,7 +1,5 @@
 """`crossover` and `time_on`: what a script or a notebook gets, on a simulated machine and on this CPU."""
 
-from __future__ import annotations
-
 import builtins
 import functools
 import os

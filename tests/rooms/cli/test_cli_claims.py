@@ -1,7 +1,5 @@
 """`cpugpu-tui claims`: what five publications say, from saved runs, as a table and as JSON; it measures nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.helpers.command_line import FAST, CommandLine

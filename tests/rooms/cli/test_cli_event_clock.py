@@ -1,7 +1,5 @@
 """A GPU whose event clock is wrong: rows have latency, winners and a crossover, and each face says why kernels miss."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`history`, `rm`, `tag`, `history prune`, `history merge`: what a person finds again, and what is let go."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

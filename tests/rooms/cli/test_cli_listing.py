@@ -1,7 +1,5 @@
 """`list`, `devices`, `history`, `show`: what there is, for people and as JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

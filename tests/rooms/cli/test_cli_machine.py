@@ -1,7 +1,5 @@
 """`cpugpu-tui machine`: the card from what is kept, measured only when asked, and how it fails."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

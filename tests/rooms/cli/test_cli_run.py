@@ -1,7 +1,5 @@
 """`cpugpu-tui run` as a person calls it: what is on stdout, what on stderr, what is saved, how it exits."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

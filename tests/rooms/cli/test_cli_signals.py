@@ -1,7 +1,5 @@
 """ctrl+c, SIGTERM, SIGHUP: what is finished stays, no agent is left, and the exit code says what it was."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sqlite3

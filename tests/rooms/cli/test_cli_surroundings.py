@@ -1,7 +1,5 @@
 """Closed streams, full disks, a folder that is gone, bytes that are no text: a sentence and an exit code, always."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

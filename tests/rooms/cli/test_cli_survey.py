@@ -1,7 +1,5 @@
 """`cpugpu-tui survey`: one line for each workload, sorted, in every face; stopped surveys go on."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """`cpugpu-tui telemetry`: a table like vmstat's, JSON lines, recorded and replayed, and how each of them fails."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How `cpugpu-tui telemetry` ends: by ctrl+c, by a reader that goes away, on a full disk."""
 
-from __future__ import annotations
-
 import json
 import resource
 import signal

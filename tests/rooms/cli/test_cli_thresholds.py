@@ -1,7 +1,5 @@
 """`cpugpu-tui thresholds`: what it writes, what it says, and what it refuses."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

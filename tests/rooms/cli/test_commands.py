@@ -1,7 +1,5 @@
 """Every command is found by its name among the files, and the gate takes its verdicts once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

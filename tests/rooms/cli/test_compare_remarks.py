@@ -1,7 +1,5 @@
 """`compare` and `baseline` say what a person has to know: edited code, missing cores, too few runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.helpers.command_line import FAST, CommandLine

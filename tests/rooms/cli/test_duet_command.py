@@ -1,7 +1,5 @@
 """`run --python A --python B` and `gate --against` as a person meets them: words, files, history, exit codes."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """`compare`, `baseline`, `gate` and interleaved interpreters as a person meets them: words, files, exit codes."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

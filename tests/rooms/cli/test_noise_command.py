@@ -1,7 +1,5 @@
 """`cpugpu-tui noise` as a person meets it."""
 
-from __future__ import annotations
-
 import re
 
 from tests.helpers.command_line import FAST, CommandLine

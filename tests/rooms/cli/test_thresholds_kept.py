@@ -1,7 +1,5 @@
 """Files of thresholds made and verified on a simulated machine with the curves and the noise of an H200."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple

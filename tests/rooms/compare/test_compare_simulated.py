@@ -1,7 +1,5 @@
 """Comparisons of whole simulated runs with noise and drift, and of runs that differ in known facts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

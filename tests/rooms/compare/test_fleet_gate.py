@@ -1,7 +1,5 @@
 """Each GPU of a fleet against a baseline of its model: sentences, reports and exit codes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Kernel times in comparisons and gates: where they are missing, of several GPUs, and the bands of each time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

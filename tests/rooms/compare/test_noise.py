@@ -1,7 +1,5 @@
 """The noise floor: what it promises of a comparison is what a comparison finds."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """The config file: precedence of flag, environment, file and default; origins of values; errors with their line."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

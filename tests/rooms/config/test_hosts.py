@@ -1,7 +1,5 @@
 """Inventories and host files: what they mean, and the errors of invalid ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The remedy for a missing package is a command that works where it is printed."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Iterator

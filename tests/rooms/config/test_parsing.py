@@ -1,7 +1,5 @@
 """Invalid sizes, threads, devices, percentages and simulated machines: the field at fault, and the error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """File locations."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sizes are read as people write them and as the program prints them, in one way everywhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Medians, intervals and verdicts: properties that hold for any numbers."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

@@ -1,7 +1,5 @@
 """The crossover: kinds of sweeps, bracket and point, from planted verdicts and from any numbers."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

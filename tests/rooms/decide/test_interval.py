@@ -1,7 +1,5 @@
 """The interval of a median: order statistics, correlation pooled over a run, and the sizes of a search."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Start-up and rate of copies: planted constants are found again, even from disturbed measurements."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Sizes of a search: the grid, and how many more it needs to find a planted crossover."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection
 from itertools import combinations, pairwise

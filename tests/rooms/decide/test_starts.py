@@ -1,7 +1,5 @@
 """Intervals over starts of the process: coverage of the machine's mean and of the next run, and sizes to repeat."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """`cpugpu-tui demo` without a terminal: its output, and the modules that it must not load."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The demo in virtual time: due times, pauses, skips and the final state."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from itertools import pairwise

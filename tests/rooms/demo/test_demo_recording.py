@@ -1,7 +1,5 @@
 """The demo's recording: the shipped file, how it is made, and errors for bad files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """Findings of `doctor` for machines given as facts: driver, torch, GPUs, host, history, terminal."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The cost of our own telemetry: statistics on simulated series, the gate, and the process of the loop."""
 
-from __future__ import annotations
-
 import math
 import random
 import threading

@@ -1,7 +1,5 @@
 """`doctor` with a broken NVIDIA driver: always a failed check with cause and remedy, never a traceback."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Setup of a host and other runs of ours from fake /proc and /sys trees, and of the driver from a fake library."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CUDA_VISIBLE_DEVICES in all forms that people and schedulers write."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """An anonymised export holds no host or user name, path or UUID, but all numbers."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Pictures of the charts: what is drawn, well-formed SVG, PNG for a slide, hostile names as text."""
 
-from __future__ import annotations
-
 import os
 import re
 import struct

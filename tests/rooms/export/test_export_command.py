@@ -1,7 +1,5 @@
 """`export`, `import`, `run --export` and `run --tensorboard` as a person uses them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

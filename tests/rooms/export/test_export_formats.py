@@ -1,7 +1,5 @@
 """CSV and Markdown hold all numbers unrounded, and no text becomes a formula or markup."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """A disk that fills up while an export is written: one error, and the old file is kept."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

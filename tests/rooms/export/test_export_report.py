@@ -1,7 +1,5 @@
 """The HTML report is one file with its charts, loads nothing from the network, and escapes hostile text."""
 
-from __future__ import annotations
-
 import gzip
 import http.server
 import os

@@ -1,7 +1,5 @@
 """A run exported as JSON and imported elsewhere is the same run: `show` says the same, another export is the same."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

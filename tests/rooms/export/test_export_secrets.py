@@ -1,7 +1,5 @@
 """A secret planted in any text of any event is in no anonymous export, whatever its format."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """TensorBoard reads the same from our files as from those written in the publication's way."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Thresholds of a run, and the C and shell programs that use them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The reader that programs copy: what it answers, why it does not, and which files it refuses."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import json

@@ -1,7 +1,5 @@
 """Use of the cores: by other processes, by ourselves, by invisible processes, a hypervisor and a quota."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The benchmark's view of one GPU, with the real nvidia-ml-py and a fake driver."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Meaning of counters, masks and process lists: throttled shares, power, other users."""
 
-from __future__ import annotations
-
 import pytest
 
 from cpugpu_tui.machine.device_state import (

@@ -1,7 +1,5 @@
 """Readings of a GPU that answers, through the real nvidia-ml-py and a library built in C."""
 
-from __future__ import annotations
-
 import queue
 import time
 from pathlib import Path

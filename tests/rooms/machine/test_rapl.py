@@ -1,7 +1,5 @@
 """Energy of the processor: summed over packages, over a counter's wrap, or a reason."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

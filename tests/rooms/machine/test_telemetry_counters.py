@@ -1,7 +1,5 @@
 """Differences of counters: shares and rates, and when they are missing."""
 
-from __future__ import annotations
-
 import pytest
 
 from cpugpu_tui.machine.nvml.fields import NOT_YET, Stamped, rate_per_s, share_pct

@@ -1,7 +1,5 @@
 """A driver that returns nonsense or raises errors other than NVML's: only the affected reading is lost."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import time

@@ -1,7 +1,5 @@
 """GPUs and drivers that are lost, forbidden, missing or broken: each has a cause and a remedy."""
 
-from __future__ import annotations
-
 import sys
 
 import pynvml

@@ -1,7 +1,5 @@
 """Rows of GPUs that answer, with the real pynvml and a fake driver."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

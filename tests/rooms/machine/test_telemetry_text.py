@@ -1,7 +1,5 @@
 """Names of processes must not reach the terminal as escape sequences."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

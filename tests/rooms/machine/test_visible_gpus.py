@@ -4,8 +4,6 @@ torch is faked: the tests set which GPUs CUDA shows for each form of the variabl
 variable says, here in the reverse order of the cards' numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The answer: the sentence of each kind of sweep, and properties for any numbers."""
 
-from __future__ import annotations
-
 import pytest
 from tests.helpers.golden import assert_golden, paragraphs
 from tests.helpers.runs.crossovers import crossover

@@ -1,7 +1,5 @@
 """The answers of a run: the rows that count, threads, what-ifs and the paper's clock."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Answers of running, replayed and saved runs and of several sweeps, and the cost of computing them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

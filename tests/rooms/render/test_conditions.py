@@ -1,7 +1,5 @@
 """The state of the machine over a whole run, and its peak rates, as tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.helpers.runs.golden_runs import events_of, matmul, plan_of, state_of, stream

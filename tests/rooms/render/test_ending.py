@@ -1,7 +1,5 @@
 """A search reports beside its answer that --max-seconds ended it; a search that finished does not."""
 
-from __future__ import annotations
-
 from tests.helpers.app.chart_runs import timed
 from tests.helpers.golden import GoldenWords
 

@@ -1,7 +1,5 @@
 """The output of every face for fixed runs, word for word."""
 
-from __future__ import annotations
-
 import pytest
 from tests.helpers.golden import assert_golden
 from tests.helpers.runs.golden_faces import FACES

@@ -1,7 +1,5 @@
 """The detail of a row: limit, paper's clock, copies and training, from hand-made events."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

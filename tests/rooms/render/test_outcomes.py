@@ -1,7 +1,5 @@
 """The result of a saved run in a few words: who wins, and the change against the run before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """Sentences about causes, counterfactuals and the paper's clock."""
 
-from __future__ import annotations
-
 import math
 import re
 

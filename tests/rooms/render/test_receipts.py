@@ -1,7 +1,5 @@
 """What is said of the lines of typed code: for each reason, below a table, and what the profiler cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

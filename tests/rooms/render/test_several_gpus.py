@@ -1,7 +1,5 @@
 """Several GPUs in one run, timed in turn by one agent; tables, answers and exports name the GPU."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

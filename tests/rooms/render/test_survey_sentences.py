@@ -1,7 +1,5 @@
 """The two sentences of a survey."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

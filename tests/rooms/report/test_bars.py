@@ -1,7 +1,5 @@
 """The bars of a survey: the parts of each axis, and their cells."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

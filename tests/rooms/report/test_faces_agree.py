@@ -1,7 +1,5 @@
 """All faces of a run say the same: of simulated machines, the demo, a survey of an H200, and old files."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Segments of a sweep, the changes between them, and its class, by a letter for each size."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What reports of drawn machines say is true, and more rounds never take a part of an answer in silence."""
 
-from __future__ import annotations
-
 from tests.helpers.runs.drawn_machines import CONDITIONS, KINDS, SPOKEN, drawn, judged
 from tests.helpers.runs.recorder import state_events
 

@@ -10,8 +10,6 @@ test_cli_signals.py. Tests of one worker only, because of its nature:
 A crash of native code ends a thread together with the app, and a thread cannot be killed.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterator

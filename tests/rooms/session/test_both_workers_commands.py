@@ -1,7 +1,5 @@
 """Commands and the app over `--worker process` and `--worker thread`; see test_both_workers.py."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

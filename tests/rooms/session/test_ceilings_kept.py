@@ -1,7 +1,5 @@
 """Peak rates of a calibration are saved for later runs on the same machine and torch build; saved runs replay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace

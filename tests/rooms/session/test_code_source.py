@@ -1,7 +1,5 @@
 """Sources of functions of modules: found through imports and packages, and nothing of them runs."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

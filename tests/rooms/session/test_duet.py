@@ -1,7 +1,5 @@
 """Two sessions whose agents take turns: the order, the case that fails on one side, the side that cannot run."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The interval of one start from earlier starts of the same case in the history."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace

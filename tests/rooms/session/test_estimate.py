@@ -1,7 +1,5 @@
 """Estimates of a plan's time and memory before it starts, and their sources."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An agent for each GPU at the same time: one stream, one table; a crash of one costs one case."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

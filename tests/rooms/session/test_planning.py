@@ -1,7 +1,5 @@
 """From typed text to a plan: accepted values, and errors for the others."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

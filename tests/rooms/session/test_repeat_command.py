@@ -1,7 +1,5 @@
 """The printed command repeats the run."""
 
-from __future__ import annotations
-
 import shlex
 from copy import copy
 from dataclasses import replace

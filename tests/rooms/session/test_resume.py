@@ -1,7 +1,5 @@
 """`run --resume` times missing cases only, and only in the same environment."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

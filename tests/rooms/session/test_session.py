@@ -1,7 +1,5 @@
 """One run from plan to end: saving before showing, agents that die, ends of a run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

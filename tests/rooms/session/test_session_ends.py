@@ -1,7 +1,5 @@
 """Runs that end early: time limits, pauses, stops."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs of several starts of the process: what each times, what is saved, and what happens if one fails."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Fields of a form as typed code and back, and completions of paths."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path

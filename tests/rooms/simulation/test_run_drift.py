@@ -1,7 +1,5 @@
 """Drift between runs of a simulated machine, from the command line: on by default, off with `drift=0`."""
 
-from __future__ import annotations
-
 from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.model import LATENCY, DeviceSampled, RunStarted

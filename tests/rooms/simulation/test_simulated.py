@@ -1,7 +1,5 @@
 """The simulated machine: the protocol for real devices finds its constants again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

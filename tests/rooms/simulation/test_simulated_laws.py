@@ -1,7 +1,5 @@
 """The simulated machine's laws: drift, throttling and other effects, which are off by default except run drift."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

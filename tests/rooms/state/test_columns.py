@@ -1,7 +1,5 @@
 """CPU threads as columns: one row per size, with a column of times for each other thread count."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

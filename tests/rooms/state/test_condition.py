@@ -1,7 +1,5 @@
 """Every result carries the machine it was made on: each value, or its reason (issue 5, point 2)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Folding all events at once gives the same state as one by one, in linear time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 

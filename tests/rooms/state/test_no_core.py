@@ -1,7 +1,5 @@
 """A row whose threads lacked a core has no winner, bracket or baseline, and shows why."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

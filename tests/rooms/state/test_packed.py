@@ -1,7 +1,5 @@
 """Packed numbers of settled cases equal the original ones, in less memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from weakref import ref
 

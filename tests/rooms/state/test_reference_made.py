@@ -1,7 +1,5 @@
 """`cpugpu-tui reference make`: a compact file of a GPU's times, whatever ends the program."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

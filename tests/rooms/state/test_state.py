@@ -1,7 +1,5 @@
 """The state of a run, folded from events in any order, for any number of cases."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """The filter of saved runs: what matches, and what a wrong one is told."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing

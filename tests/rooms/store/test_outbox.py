@@ -1,7 +1,5 @@
 """Writes that wait in memory while the history cannot be written: none is lost or out of order, memory is bounded."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Saved runs are read back unchanged: events, numbers, names, the list of runs."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A database with impossible numbers: they are left out, with a mark and without a traceback."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from array import array

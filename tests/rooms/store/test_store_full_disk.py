@@ -1,7 +1,5 @@
 """A full disk: the error of the case that does not fit, and all earlier cases are kept."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

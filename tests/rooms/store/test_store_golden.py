@@ -4,8 +4,6 @@ Each holds `run matmul --size 64,2048 --rounds 3 --simulate default` and `run ve
 --rounds 3 --simulate error_size=1000`; only the names of the machine were replaced. The last has a tag and a baseline.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

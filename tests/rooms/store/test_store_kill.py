@@ -1,7 +1,5 @@
 """kill -9 of the writer at any moment: all acknowledged cases are saved, and the run is `interrupted`."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Managing saved runs: series, baselines, tags, deletion, pruning and merging."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Opening a database: creation, errors, damage, and older and newer versions."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

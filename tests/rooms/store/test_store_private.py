@@ -1,7 +1,5 @@
 """Only its owner may read a history, whatever the umask. A folder that the user chose is not changed."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import stat

@@ -1,7 +1,5 @@
 """Commands that only read work with a history that cannot be written."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """What a question to the history costs, counted in steps of SQLite: it grows with the answer, not with the history."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How the store depends on the machine: its processes and file systems."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

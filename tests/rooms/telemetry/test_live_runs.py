@@ -1,7 +1,5 @@
 """During a run, no call that costs the driver milliseconds is made, as the log of the library's calls shows."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext

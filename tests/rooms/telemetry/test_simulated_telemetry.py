@@ -1,7 +1,5 @@
 """Telemetry of a simulated machine: idle without a run, loaded during one, and with the memory of its GPUs."""
 
-from __future__ import annotations
-
 import queue
 
 from tests.helpers.command_line import PATIENCE_S

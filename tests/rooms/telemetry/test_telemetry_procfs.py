@@ -1,7 +1,5 @@
 """Readings of the host from fake /proc and /sys trees."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

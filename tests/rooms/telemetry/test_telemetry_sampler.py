@@ -1,7 +1,5 @@
 """The sampler's thread: events arrive whatever the driver does, and nothing races the shutdown."""
 
-from __future__ import annotations
-
 import queue
 import re
 import threading

@@ -1,7 +1,5 @@
 """Traces: a recording can be replayed, a bad file is one error, and a kill or a full disk loses nothing."""
 
-from __future__ import annotations
-
 import json
 import math
 import resource

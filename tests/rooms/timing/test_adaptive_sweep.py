@@ -1,7 +1,5 @@
 """Crossover search: chosen sizes find the planted crossover, and failing cases do not stop it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

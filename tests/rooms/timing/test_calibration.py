@@ -1,7 +1,5 @@
 """Calibration: its steps, its end, its report, and recovery of planted constants."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

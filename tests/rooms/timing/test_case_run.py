@@ -1,7 +1,5 @@
 """Protocol of one case: announcements, end of warm-up, size of rounds, invalid samples."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

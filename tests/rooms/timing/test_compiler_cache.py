@@ -1,7 +1,5 @@
 """The folder that keeps the compiler's start: made once, trusted only if it is this user's alone, never half made."""
 
-from __future__ import annotations
-
 import os
 import stat
 import tempfile

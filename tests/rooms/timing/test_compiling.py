@@ -1,7 +1,5 @@
 """The variant `compiled`: its cost, steps that ran eagerly after all, missing compilers, and that nothing is left."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Half-rounds whose threads waited for a core are repeated, then marked; one thread is timed in addition."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The machine is read at the edges of half-rounds and cases, never inside a timed block (method.md, step 9)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

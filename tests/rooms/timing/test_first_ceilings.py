@@ -1,7 +1,5 @@
 """Calibration after a machine's first run: once, within its time limit, and without affecting results."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The GPU's gauge, without a GPU: precision, inputs, and launches on a held stream."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Disturbances of the host: page faults of new memory, and timing threads that wait for a core."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Traps of typed code: each is refused with its name before a time is taken, and no built-in workload is accused."""
 
-from __future__ import annotations
-
 import functools
 import os
 import threading

@@ -1,7 +1,5 @@
 """Lines of typed code: which cost most, and why. Expected reasons hold on any CPU; times are only compared in order."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections import Counter

@@ -3,8 +3,6 @@
 A1 and the stopping rule of method.md; A3 (equal devices, and one that is 7 % slower).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Scheduler: interleaved rounds, early first results, gaps, half-rounds without output, early ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby, pairwise

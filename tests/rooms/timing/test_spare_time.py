@@ -1,7 +1,5 @@
 """`quick` gives its spare seconds to the case with the widest interval first. A survey shares its time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby

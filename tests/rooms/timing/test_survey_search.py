@@ -1,7 +1,5 @@
 """Whole surveys on a simulated machine with the curves and the noise of an H200: what their time buys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The real machine on a host without a GPU: comparison of results, memory, devices, explained errors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

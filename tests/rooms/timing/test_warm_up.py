@@ -1,7 +1,5 @@
 """Length of warm-up, and numbers of calls, blocks and rounds that fit the budget."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

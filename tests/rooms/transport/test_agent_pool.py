@@ -1,7 +1,5 @@
 """Which agents may run typed code: those that were started for a plan with code, and no other."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each way in which a host fails, with its sentence and remedy."""
 
-from __future__ import annotations
-
 import pytest
 from tests.helpers.golden import GoldenWords
 

@@ -1,7 +1,5 @@
 """Agents that send impossible events, flood or die: the guard ends them, and runs and other hosts are unharmed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing

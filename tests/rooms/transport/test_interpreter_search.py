@@ -1,7 +1,5 @@
 """The search for an interpreter whose torch can use the GPU: places, choice, and faulty interpreters."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

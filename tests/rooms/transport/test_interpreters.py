@@ -1,7 +1,5 @@
 """Any interpreter can run the agent, which is sent as a zip and installs nothing."""
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Agents as processes: start, standby, messages and end."""
 
-from __future__ import annotations
-
 import os
 import queue
 import signal

@@ -1,7 +1,5 @@
 """Commands that start agents on other machines. Text from a person is never parsed as shell code."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Events on the wire arrive unchanged, and no input breaks the reader."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """The visible effect of each key."""
 
-from __future__ import annotations
-
 import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, shown, table_of, text_of

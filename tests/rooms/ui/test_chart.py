@@ -1,7 +1,5 @@
 """The chart as text: places of its signs, and its sentences, in UTF-8 and in ASCII."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 `TimingTable._key_at(row)` was called with a key and ended the app.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -1,7 +1,5 @@
 """On every screen and in every state, each key in the footer does what its label says."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Random keys and sizes: no crash, no lost run, and quitting always works. `make bench ONLY=fuzz` runs more."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """During a run the screen is painted only in gaps, on keys, and for the status line's clock."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A keymap in the config: what may be written, what is refused with its line, and where it is shown."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """With a keymap of the person's own: the keys work, and everything that names a key names theirs."""
 
-from __future__ import annotations
-
 from tests.helpers.app.fake_run import finish, new_app, opened, settled, start_run, whole_sweep
 from tests.helpers.app.looking import done_run, text_of
 from tests.helpers.app.saved_runs import SWEEP, app_with, list_runs, stream

@@ -1,7 +1,5 @@
 """The main screen at usual sizes of terminals."""
 
-from __future__ import annotations
-
 import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, reads, screen_lines

@@ -1,7 +1,5 @@
 """The app's process takes at most 150 MB after 10,000 finished cases (issue 7)."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import tracemalloc

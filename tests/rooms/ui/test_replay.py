@@ -1,7 +1,5 @@
 """A recording in the app: the telemetry pane plays it, the status line shows REPLAY, and nothing can be run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path

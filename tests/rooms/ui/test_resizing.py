@@ -1,7 +1,5 @@
 """Resizing during a run: every layout on the way, no lost rows, no blank pane."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`s` sorts the rows and `S` reverses them; the highlighted row stays highlighted, also during a run."""
 
-from __future__ import annotations
-
 import re
 
 from tests.helpers.app.fake_run import finished, opened, reach_gap, rounds, settled, start_run

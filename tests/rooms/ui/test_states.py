@@ -15,8 +15,6 @@ The names are those of the list in the design of the interface; `pytest -k no-dr
   `broken-workload-file`, `too-small`, `term-dumb`, `no-utf8`, `sixteen-colours`, `no-color`.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 import warnings

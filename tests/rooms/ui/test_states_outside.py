@@ -3,8 +3,6 @@
 The list of all states is in test_states.py.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keys typed for a screen or an app that has closed meanwhile; each case was found by random keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

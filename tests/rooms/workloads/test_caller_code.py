@@ -1,7 +1,5 @@
 """Functions and values of the caller's process: kept for one run, and for no other process."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Tensors and modules that a function uses by name are placed and converted like its arguments."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Work that people run: each agrees with float64, a planted error is caught in every workload, costs are torch's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A function of a file or module: how it is found, where its arguments come from, what is wrong with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Properties of all other experiments: correct variants, and costs known before a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """MNIST: generated digits, checks of the user's files, and training that gives the same on every device."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import subprocess

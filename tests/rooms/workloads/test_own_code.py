@@ -1,7 +1,5 @@
 """Typed code as data and as a workload: what is compiled, what becomes an input, what shapes alone tell."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

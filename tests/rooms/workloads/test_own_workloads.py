@@ -1,7 +1,5 @@
 """User-defined workloads: loaded, checked, run and listed like built-in ones; a bad file gives one error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Texts of a person that are read as Python: whatever they hold, the answer is one error with a remedy, or code."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Multiply-add and addition: four variants, counted operations, publication P4's loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Forms of a workload class: what it need not define, and that a wrong result of each form is noticed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Jacobian of publication P3's network: three variants, counted FLOPs, the notebook's cell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

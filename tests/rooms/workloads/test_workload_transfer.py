@@ -1,7 +1,5 @@
 """Copies: correct bytes, source and target memory of each variant, and counted bytes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A publication's clock: scope, order and additions; progress and early end of long operations."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any

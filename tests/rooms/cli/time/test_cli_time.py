@@ -1,7 +1,5 @@
 """`cpugpu-tui time`: typed code from the command line to the table, on a simulated machine and on this CPU."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`cpugpu-tui time -- COMMAND`: whole processes from the command line to the table."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

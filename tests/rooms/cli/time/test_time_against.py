@@ -1,7 +1,5 @@
 """`time NEW --against OLD` as a person meets it: the answer over sizes, wrong results, the history, errors."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

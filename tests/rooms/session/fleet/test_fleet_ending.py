@@ -1,7 +1,5 @@
 """Fleets on this machine that are stopped, or whose agents lose their controller."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

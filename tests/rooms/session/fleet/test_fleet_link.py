@@ -1,7 +1,5 @@
 """Hosts in network namespaces: a link that breaks during a run, and a host that does not answer."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

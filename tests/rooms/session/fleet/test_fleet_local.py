@@ -1,7 +1,5 @@
 """Fleets whose hosts are this machine: every failure, beside hosts that work."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

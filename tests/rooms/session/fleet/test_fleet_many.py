@@ -1,7 +1,5 @@
 """A hundred hosts on this machine: all of them finish, in bounded memory, and torch is imported by none."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

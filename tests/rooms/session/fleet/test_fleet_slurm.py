@@ -1,7 +1,5 @@
 """Three virtual nodes with two GPUs each under a real Slurm, started here."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Hosts behind a real sshd: keys, banners, killed agents, killed clients."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A fleet's state, as it follows from the states of its hosts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The check of a GPU's event clock: each wrong clock is caught, a sound one passes, and no wait is endless."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A GPU's clock settles before each half-round, or the half-round is marked."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The CPU timer on real tensors: calls, their number and threads. No test judges a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

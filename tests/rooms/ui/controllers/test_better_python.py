@@ -1,7 +1,5 @@
 """The app offers an interpreter whose torch can use the GPU, where the one in use cannot, and takes it with a key."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

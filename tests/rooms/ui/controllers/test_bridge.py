@@ -1,7 +1,5 @@
 """What the bridge passes from the threads of a run to the app."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.helpers.app.fake_run import FakeBackend

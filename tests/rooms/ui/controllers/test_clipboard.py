@@ -1,7 +1,5 @@
 """Copying reaches the user's own terminal, also through tmux and screen."""
 
-from __future__ import annotations
-
 import base64
 import re
 

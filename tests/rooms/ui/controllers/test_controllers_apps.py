@@ -1,7 +1,5 @@
 """Demo and fleet have controllers of their own, and the key registry finds a method in each app."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -1,7 +1,5 @@
 """What a person looks at, without the app: rows, workloads, themes, pages, the palette."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What runs, without the app: starting, pausing and stopping, folding events, counts, and the end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Saved runs, exports and comparisons, without the app."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The demo in the app: it plays by itself, every screen says REPLAY, looking around works, nothing is measured."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

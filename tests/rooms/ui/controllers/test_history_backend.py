@@ -1,7 +1,5 @@
 """What the app opens where its history lies: a new one, one that cannot be written, none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

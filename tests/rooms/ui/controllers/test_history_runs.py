@@ -1,7 +1,5 @@
 """Runs of the history that go on: run again with their plan, followed while another terminal has them live."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

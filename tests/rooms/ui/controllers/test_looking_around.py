@@ -1,7 +1,5 @@
 """Filter, zoom, panes, detail, help and themes: what a person does between runs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the app shows while the history takes nothing, and that it goes away once everything is saved."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

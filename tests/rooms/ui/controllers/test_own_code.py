@@ -1,7 +1,5 @@
 """Typed code in the app: the form, what is asked before code of a saved run runs, and the agents that may run it."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

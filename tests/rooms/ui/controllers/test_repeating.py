@@ -1,7 +1,5 @@
 """Repeat runs in the app: what changed since the run before, a count before r, one row again."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import replace

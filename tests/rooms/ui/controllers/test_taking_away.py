@@ -1,7 +1,5 @@
 """`e` writes the run to a file, `y` sends the row to the clipboard."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

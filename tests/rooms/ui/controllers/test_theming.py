@@ -1,7 +1,5 @@
 """Themes in the running app: what is drawn can be read, the list previews, files are picked up."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import asynccontextmanager

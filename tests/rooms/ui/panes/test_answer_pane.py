@@ -1,7 +1,5 @@
 """The answer pane: whole sentences, optional reasons, a table that begins at the highlighted sweep."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import lru_cache

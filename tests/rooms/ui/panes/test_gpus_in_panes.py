@@ -1,7 +1,5 @@
 """Several GPUs in the app: columns or bars, slow GPUs, and the copies between GPUs in the detail."""
 
-from __future__ import annotations
-
 import pytest
 from tests.helpers.app.several_gpus import run_of
 

@@ -1,7 +1,5 @@
 """The text of the panes, as pure functions of the state."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

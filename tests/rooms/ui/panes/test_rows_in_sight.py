@@ -1,7 +1,5 @@
 """A table of thousands of rows makes cells only for rows in sight; cells of 10,000 rows took 250 MB."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

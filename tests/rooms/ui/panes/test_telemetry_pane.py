@@ -1,7 +1,5 @@
 """The text of the telemetry pane at usual sizes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

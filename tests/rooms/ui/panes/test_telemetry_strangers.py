@@ -1,7 +1,5 @@
 """Untrusted names, from /proc to the strips that Textual writes, hold no control characters."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The chart in the app: g, w, f, and that nothing is drawn while a case is being timed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

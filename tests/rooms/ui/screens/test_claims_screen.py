@@ -1,7 +1,5 @@
 """The claims in the app: K opens them, the cursor explains one, enter measures what it needs, never beside a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Comparing in the app: c shows the previous series or an older one; b sets the baseline, the status line names it."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

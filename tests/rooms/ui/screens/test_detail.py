@@ -1,7 +1,5 @@
 """What a person reads in the detail of a row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

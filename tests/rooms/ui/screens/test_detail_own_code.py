@@ -1,7 +1,5 @@
 """What the detail of a row says about a person's own code."""
 
-from __future__ import annotations
-
 from tests.helpers.golden import GoldenWords
 from tests.rooms.ui.screens.test_detail import ALL, PARTS, read, run_of, section, timed
 

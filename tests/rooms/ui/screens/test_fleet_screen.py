@@ -1,7 +1,5 @@
 """The fleet's screen: hosts live, why one is in trouble, the cases of one and of all, and how it is stopped."""
 
-from __future__ import annotations
-
 import queue
 import sys
 import time

@@ -1,7 +1,5 @@
 """Help: the keys of the focused pane by group on one screen, then all keys and words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What tells saved runs apart: their lines at every width, filters, marks, and names that nobody should obey."""
 
-from __future__ import annotations
-
 import unicodedata
 from dataclasses import replace
 from typing import Any

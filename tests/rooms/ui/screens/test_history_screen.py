@@ -1,7 +1,5 @@
 """Looking back in the app: the list, a saved run in the panes of a live one, and the way back to the present."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The machine card in the app: m opens it, esc closes it, M alone measures, and never beside a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, settled, start_run, whole_sweep

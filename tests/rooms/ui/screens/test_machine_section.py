@@ -1,7 +1,5 @@
 """What the detail of a row says of the machine that the result was made on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The noise floor in the app: N shows the newest one, r measures it there, and every size has its main column."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

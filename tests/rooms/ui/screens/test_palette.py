@@ -1,7 +1,5 @@
 """`:` finds a command, a preset or a theme by some of its letters, and enter does it."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The telemetry page of all GPUs: histories in fixed ranges, what is wrong, and who uses the GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of one GPU: all that is known of it, and how a person gets there."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The choosers of the form and its editable defaults."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The form of a workload's parameters: choosers, editable defaults, errors under fields, and the estimate."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The app on a real pseudo-terminal: its output, its end, and the terminal afterwards."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

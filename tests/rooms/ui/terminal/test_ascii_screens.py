@@ -1,7 +1,5 @@
 """Every screen without UTF-8 is ASCII at every size."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """When the terminal of a command is closed, its run is stopped and saved, and the exit code is that of SIGHUP."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hostile input on a real pseudo-terminal is handled, or dropped with a message."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Configured keys, palette and clipboard on a real pseudo-terminal."""
 
-from __future__ import annotations
-
 import base64
 import re
 import sys

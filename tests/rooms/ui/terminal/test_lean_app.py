@@ -1,7 +1,5 @@
 """The guard and the lean widgets on a real pseudo-terminal: what they write, and where."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Iterator

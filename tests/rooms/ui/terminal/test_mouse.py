@@ -1,7 +1,5 @@
 """The mouse: clicks, double clicks, the wheel, and invalid mouse input."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import closing
 from pathlib import Path

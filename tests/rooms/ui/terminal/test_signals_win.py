@@ -1,7 +1,5 @@
 """Signals and ctrl+c end the app even if its event loop is blocked, and the terminal is restored."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Bytes per second that eight live GPUs write to a real pseudo-terminal."""
 
-from __future__ import annotations
-
 import re
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A terminal's input: every byte is read, a paste is one piece with a limit, and the rest is counted."""
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -1,7 +1,5 @@
 """The app on different terminals: colours, signs, and a terminal that is refused."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Undocumented parts of Textual are used in one file only, and this version of Textual has them."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

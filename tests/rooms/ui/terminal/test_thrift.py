@@ -1,7 +1,5 @@
 """The driver writes less, and the terminal looks the same."""
 
-from __future__ import annotations
-
 import pyte
 import pytest
 from hypothesis import given, settings

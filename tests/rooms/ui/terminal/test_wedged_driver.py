@@ -1,7 +1,5 @@
 """A driver that hangs costs the app nothing but new readings."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
