@@ -17,6 +17,7 @@ from cpugpu_tui.agent.guardian import guard
 from cpugpu_tui.agent.main import private_stdout, quiet_interpreter
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.timing.timers import Stopwatch
+from cpugpu_tui.timing.torch_devices import why_no_gpu
 
 CALLS = 200
 """Calls between two readings of the clock: 5 ms at 25 µs a call."""
@@ -36,8 +37,6 @@ def gpu_loop() -> tuple[str, Block]:
         ValueError: torch cannot use a GPU; the text has a sentence of cause and one of remedy.
     """
     import torch
-
-    from cpugpu_tui.timing.torch_devices import why_no_gpu
 
     problem = why_no_gpu()
     if problem is not None:

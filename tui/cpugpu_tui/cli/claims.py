@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,6 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
 
 
 def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...]:
-    import platform
 
     from cpugpu_tui.analysis.ceilings import newest
     from cpugpu_tui.compare.claims import judge_all, numbers_of, stored_points

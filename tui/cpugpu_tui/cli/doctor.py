@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -115,7 +116,6 @@ def show(finding: Finding, *, as_json: bool) -> None:
 
 
 def _wrapped(text: str, width: int) -> str:
-    import textwrap
 
     margin = " " * INDENT
     return textwrap.fill(

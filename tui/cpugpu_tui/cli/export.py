@@ -5,6 +5,7 @@ Of an import, all files are read before the first run is saved.
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -149,7 +150,6 @@ def _load(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
 def _veiled(runs: Sequence[ExportedRun], *, messages: bool) -> list[ExportedRun]:
     """Return the runs without names of machines and people, including this machine and this user."""
     import getpass
-    import platform
 
     from cpugpu_tui.export.anonymize import anonymized
 

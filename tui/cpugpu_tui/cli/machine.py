@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import shutil
+import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -138,8 +141,6 @@ def print_unmeasured(state: RunState) -> None:
 
 def print_card(known: Sequence[Ceilings]) -> None:
     """Print the card as wide as the terminal."""
-    import shutil
-    import time
 
     from cpugpu_tui.analysis.ceilings import card
 
@@ -150,7 +151,6 @@ def print_card(known: Sequence[Ceilings]) -> None:
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
     """Return the saved ceilings of this machine, newest first. Never creates a database."""
-    import platform
 
     from cpugpu_tui.config import paths
     from cpugpu_tui.store import open_to_read

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -111,7 +113,6 @@ def _watch(
     simulated: Simulation | None, interval_s: float, count: int | None, record: Path | None, *, gpm: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    from contextlib import closing
 
     from cpugpu_tui.telemetry.recording import Recorder
 
@@ -170,7 +171,6 @@ def has_gpm(read: TelemetryRead) -> bool:
 
 def page_lines() -> int | None:
     """Return the lines that fit below a header, or None if stdout is not a terminal."""
-    import shutil
 
     return max(10, shutil.get_terminal_size().lines - 3) if sys.stdout.isatty() else None
 

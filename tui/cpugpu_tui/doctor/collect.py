@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cpugpu_tui.config import paths
+from cpugpu_tui.config.paths import journal_mode, mounts, prepare_folder
 from cpugpu_tui.doctor.driver_child import START_S, Asked, ask_driver
 from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts, Section, host_setup, own_runs
 from cpugpu_tui.errors import StoreError
@@ -135,7 +136,6 @@ def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -
 
 
 def _why_unusable(path: Path) -> tuple[str, str] | None:
-    from cpugpu_tui.config.paths import prepare_folder
 
     try:
         prepare_folder(path, create_parents=False)
@@ -158,7 +158,6 @@ def _why_not_writable(folder: Path) -> str:
 
 def history_facts(path: Path) -> HistoryFacts:
     """Inspect the database and its disk without changing either."""
-    from cpugpu_tui.config.paths import journal_mode, mounts
     from cpugpu_tui.store import schema
 
     path = path.absolute()

@@ -7,7 +7,7 @@ from functools import reduce
 from pathlib import Path
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.export.stream import ExportedRun, ndjson
 
 SUFFIXES = {
     "json": ".json", "ndjson": ".ndjson", "csv": ".csv", "markdown": ".md", "html": ".html", "svg": ".svg",
@@ -85,7 +85,6 @@ def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -
         UnfitError: a package is missing.
     """
     from cpugpu_tui.export import csv_table, json_document, markdown
-    from cpugpu_tui.export.stream import ndjson
 
     if name == "csv":
         return csv_table.csv_table(runs, samples=samples)

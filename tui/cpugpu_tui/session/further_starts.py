@@ -20,10 +20,10 @@ from cpugpu_tui.session.turns import Rotation
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.timing.warm_up import least_device_ns
 from cpugpu_tui.transport.agent_output import Agent, Gone, Message
+from cpugpu_tui.transport.agent_pool import Agents
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.event_stream import EventStream
-    from cpugpu_tui.transport.agent_pool import Agents
 
 
 class Listener(Protocol):

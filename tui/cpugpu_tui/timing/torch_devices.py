@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from typing import Any
 
 from cpugpu_tui.errors import UnfitError
@@ -67,8 +69,6 @@ def why_no_gpu() -> str | None:
 
 def gpu_problem() -> tuple[str, str] | None:
     """Return cause, which goes on after a colon, and remedy if no GPU can be used; otherwise None."""
-    import os
-    import warnings
 
     import torch
 

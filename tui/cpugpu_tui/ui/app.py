@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
+from textual.actions import ActionParseResult
 from textual.binding import BindingType
 from textual.dom import DOMNode
 from textual.geometry import Size
@@ -38,8 +39,6 @@ from cpugpu_tui.ui.shell import Shell
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
-    from textual.actions import ActionParseResult
-
     from cpugpu_tui.demo.recording import Recording
     from cpugpu_tui.ui.controllers.demo import DemoRunning
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cpugpu_tui.config import paths
 from cpugpu_tui.render.capabilities import Capabilities, this_terminal
 from cpugpu_tui.ui.app_state import AppOptions, AppResult, FleetOptions
 from cpugpu_tui.ui.terminal.guard import LoopSignals, private_terminal, refuse
@@ -60,7 +61,6 @@ def _run(
     """Run the app that `make` returns; return it with its result, which is None after a crash."""
     from rich.console import Console
 
-    from cpugpu_tui.config import paths
     from cpugpu_tui.ui.glyphs import glyphs_for
     from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
     from cpugpu_tui.ui.themes import DEFAULT_THEME

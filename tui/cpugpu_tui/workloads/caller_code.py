@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -87,7 +88,6 @@ def caller_code(code: OwnCode) -> CallerCode | None:
 def _settings_kept() -> Iterator[None]:
     """Put back what a run changes in this process: torch's settings, and the states of random generators."""
     import random
-    import sys
 
     import torch
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cpugpu_tui.cli import options as opt
+from cpugpu_tui.errors import UnfitError
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
@@ -49,7 +50,6 @@ def _run(plan: Plan, options: RunOptions, repeat: int, *, as_json: bool) -> int:
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.compare.noise import floors
     from cpugpu_tui.compare.series import Series
-    from cpugpu_tui.errors import UnfitError
     from cpugpu_tui.session.event_stream import new_id
     from cpugpu_tui.session.planning import nth_plan
     from cpugpu_tui.state.folding import MeasuredRun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,7 +84,6 @@ def prune(given: HistoryGiven) -> None:
 
     Runs are kept if they have a tag, belong to a baseline or are still running.
     """
-    import time
 
     from cpugpu_tui.cli.history.past_runs import history_table, reading, writing
     from cpugpu_tui.cli.output.table_style import console

@@ -6,18 +6,15 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import config
+from cpugpu_tui.config.parsing import parse_simulation
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
-from cpugpu_tui.model import Plan, Refused
+from cpugpu_tui.model import Plan, Refused, Simulation
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.timing.channel import FILE, INSTALLED
 from cpugpu_tui.workloads import catalogue
-
-if TYPE_CHECKING:
-    from cpugpu_tui.model import Simulation
 
 
 def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> PlanRequest:
@@ -159,6 +156,5 @@ def simulation(text: str | None) -> Simulation | None:
     """Return the simulated machine of `--simulate`, or None without the option."""
     if text is None:
         return None
-    from cpugpu_tui.config.parsing import parse_simulation
 
     return parse_simulation(text)

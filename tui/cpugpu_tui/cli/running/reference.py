@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cpugpu_tui import __version__
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, print_notice
 
@@ -173,9 +175,6 @@ def readings_of(uuid: str | None, simulation: Simulation | None) -> dict[str, fl
 
 def made_by() -> str:
     """Return the version of this program, and the commit of its source if it runs from a checkout."""
-    import subprocess
-
-    from cpugpu_tui import __version__
 
     with suppress(OSError, subprocess.SubprocessError):
         words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]

@@ -177,7 +177,6 @@ class FileGiven(opt.Given):
 def show(given: FileGiven) -> None:
     """Print a file of thresholds as a table or in another format."""
     from cpugpu_tui.cli.thresholds.measuring import print_machine, print_table
-    from cpugpu_tui.errors import print_notice
     from cpugpu_tui.export.thresholds import checked_format, read, rendered
     from cpugpu_tui.thresholds import differences, this_machine
 

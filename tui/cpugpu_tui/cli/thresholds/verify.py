@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +13,11 @@ from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json
 from cpugpu_tui.cli.thresholds.make import FileGiven
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, CpuGpuError, UsageError, print_notice
+from cpugpu_tui.model import END_TO_END, LATENCY, Case, Plan
 from cpugpu_tui.model.quantities import factor, share_text, size_text
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.regret import Regret
-    from cpugpu_tui.model import Plan
     from cpugpu_tui.report.segments import Size
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.state.state import Row
@@ -168,11 +169,9 @@ def _plan(
     Raises:
         UsageError: nothing can be verified, or the file names what this version does not know.
     """
-    from dataclasses import replace
 
     from cpugpu_tui.analysis.regret import held_out
     from cpugpu_tui.cli.thresholds.measuring import DEVICES
-    from cpugpu_tui.model import END_TO_END, LATENCY, Case
     from cpugpu_tui.session.planning import build_plan
 
     limit_s = request.max_seconds or LIMIT_S

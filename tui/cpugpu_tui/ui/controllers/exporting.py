@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpugpu_tui.session.repeat import repeat_text, why_no_command
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 
@@ -69,7 +70,6 @@ class Exporting:
 
     def copy_command(self) -> None:
         """Copy the command that repeats the shown run to the terminal's clipboard."""
-        from cpugpu_tui.session.repeat import repeat_text, why_no_command
 
         started = self._port.state.run.run
         if started is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.repeat import code_sizes
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.panes.workload import WorkloadPane, bare
@@ -124,7 +125,6 @@ class Coding:
 
     def _earlier(self) -> tuple[CodeFields, ...]:
         """Return the fields of code in the history, the newest first. Called on a thread."""
-        from cpugpu_tui.session.repeat import code_sizes
         from cpugpu_tui.session.typed_code import fields_of
 
         plans = self._saved_runs().store.code_plans(MOST_LOOKED_THROUGH)

@@ -14,7 +14,7 @@ from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
 from cpugpu_tui.ui.live.messages import HeadingClicked, RowChosen
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.screens.page import ConfirmScreen, Page
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.screens.palette import Entry
@@ -219,7 +219,6 @@ class Leaving:
         if not self._is_busy() or self._port.state.situation.demo:
             self.leave()
             return
-        from cpugpu_tui.ui.screens.page import ConfirmScreen
 
         def decide(yes: bool | None) -> None:
             if yes:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.workloads.contract import CLOCK_FAIR, AsWritten, Report, Step, Workload, layers, workload
 from cpugpu_tui.workloads.mnist import data
+from cpugpu_tui.workloads.mnist.data import Digits
 
 if TYPE_CHECKING:
     import torch
-
-    from cpugpu_tui.workloads.mnist.data import Digits
 
 
 PIXELS, CLASSES = 784, 10
