@@ -3,8 +3,6 @@
 NumPy against CuPy, NumPy against JAX, and eager torch against a Triton kernel. What is not installed is skipped.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

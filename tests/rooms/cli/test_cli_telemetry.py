@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
 from tests.helpers.machine.fake_nvml_library import LOST, FakeLibrary, library
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
-from cpugpu_tui.cli.output.telemetry_table import Table, throttle_text
+from cpugpu_tui.cli.output.telemetry_table import Table
 from cpugpu_tui.cli.telemetry import WAITING, sampled
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 from cpugpu_tui.machine.nvml.values import KEYS
@@ -49,102 +49,46 @@ def test_the_header_comes_once_and_each_sweep_has_a_line_per_gpu_and_one_for_the
     assert all(line.startswith("SIMULATED ") for line in done.out.splitlines() if re.match(r"\S", line))
 
 
-def test_numbers_stand_under_their_titles() -> None:
-    lines = Table(1.0).lines(sample(gpu()))
-    titles, units, row = lines[1:4]
-    assert row.split()[3:] == ["93", "2.6", "1980", "236", "66", "5000", "100", "none"]
-    for title, unit, value in [("memory", "GiB", "2.6"), ("power", "W", "236"), ("from", "MB/s", "100")]:
-        end = titles.index(title) + len(title)
-        assert units[:end].endswith(unit)
-        assert row[:end].endswith(value)
+NOT_ALLOWED = Reading(None, "no-permission")
+UNKNOWN = sample(gpu(power_mw=NOT_ALLOWED, temperature_c=NOT_ALLOWED))
+DEAD = replace(gpu(), readings={key: Reading(None, "gpu-lost") for key in KEYS}, problem="Lost.")
+UNREAD = replace(gpu(), name="GPU 0", uuid=None, pci_bus_id=None, persistence=None, readings={}, problem="Lost.")
+WAKING = replace(gpu(power_limit_mw=Reading(None, "not-yet")), persistence=None)
+STRANGER, OURS = (GpuProcess(pid, None, None, None, own=pid == 1) for pid in (99_999, 1))
+CAPPED = gpu(throttled_power_cap_pct=Reading(63.4))
+SLICE = MigInstance(2, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(float(3 << 30))}, (STRANGER,))
+
+SEEN: dict[str, tuple[TelemetryRead, ...]] = {
+    "unknown is said once, and again when it comes back": (UNKNOWN, UNKNOWN, sample(gpu()), UNKNOWN),
+    "an old number": (sample(gpu(power_mw=Reading(78_000.0, None, 3.0))),),
+    "a silent driver is not news every second":
+        tuple(sample(gpu(), problem=f"The driver has not answered for {s} s.") for s in (2, 3, 4)),
+    "a lost GPU keeps its name": (sample(gpu(), gpu(1)), sample(DEAD, gpu(1))),
+    "a GPU that never answered": (sample(UNREAD),),
+    "a GPU that comes back": (sample(gpu()), sample(problem="Gone."), sample(WAKING), sample(gpu())),
+    "another GPU in its place": (sample(gpu()), sample(replace(WAKING, uuid="GPU-other"))),
+    "throttled": (sample(replace(CAPPED, throttle=("power-capped", "thermal"))),),
+    "throttled between two readings, beside others": (sample(replace(CAPPED, processes=(STRANGER, OURS))),),
+    "throttling that is not told": (sample(gpu(throttle_bits=Reading(None, "not-supported"))),),
+    # The driver may list the process of a slice under its GPU too.
+    "a slice": (sample(replace(gpu(), processes=(STRANGER,), instances=(SLICE,))),),
+}  # fmt: skip
+
+
+def test_what_a_person_sees() -> None:
+    told = {name: "\n".join(line for read in reads for line in table.lines(read))
+            for name, reads in SEEN.items() for table in [Table(1.0)]}  # fmt: skip
+    told["with --gpm"] = "\n".join(Table(1.0, gpm=True).lines(sample(gpu(tensor_active_pct=Reading(41.0)))))
+    paged = Table(1.0, page_lines=6)
+    told["the header comes again when it has left the terminal"] = "\n".join(
+        line for _ in range(7) for line in paged.lines(sample(gpu()))
+    )
+    assert_golden("frames/telemetry-table", re.sub(r"(?m)^\d\d:\d\d:\d\d", "hh:mm:ss", paragraphs(told)))
 
 
 def test_a_line_fits_an_80_column_terminal() -> None:
     capped = replace(gpu(throttled_power_cap_pct=Reading(80.0)), throttle=("power-capped",))
     assert max(len(line) for line in Table(1.0).lines(sample(capped))[1:]) <= 80
-
-
-def test_unknown_is_a_dash_whose_reason_is_said_once_and_again_when_it_comes_back(words: GoldenWords) -> None:
-    table = Table(1.0)
-    unknown = sample(gpu(power_mw=Reading(None, "no-permission"), temperature_c=Reading(None, "no-permission")))
-    first, second, known, again = (table.lines(read) for read in (unknown, unknown, sample(gpu()), unknown))
-    assert first[-1] == again[-1]
-    words(first[-1])
-    assert len(second) == len(known) == 2
-    assert second[0].split()[6:8] == ["–", "–"]
-    assert " 0 " not in second[0].replace("GPU 0", "")
-
-
-def test_an_old_number_is_marked_without_colour() -> None:
-    *_, row, _host = Table(1.0).lines(sample(gpu(power_mw=Reading(78_000.0, None, 3.0))))
-    assert "~78" in row
-    assert row.count("~") == 1
-
-
-def test_a_silent_driver_is_not_news_every_second() -> None:
-    table = Table(1.0)
-    said = [table.lines(sample(gpu(), problem=f"The driver has not answered for {s} s.")) for s in (2, 3, 4)]
-    assert [sum("answered" in line for line in lines) for lines in said] == [1, 0, 0]
-
-
-def test_a_lost_gpu_is_a_row_of_dashes_and_keeps_its_name() -> None:
-    lost = replace(gpu(), readings={key: Reading(None, "gpu-lost") for key in KEYS}, problem="Lost.")
-    table = Table(1.0)
-    table.lines(sample(gpu(), gpu(1)))
-    lines = table.lines(sample(lost, gpu(1)))
-    assert lines[0].split()[3:] == ["–"] * 8
-    assert "236" in lines[1]
-    assert lines[3:] == ["GPU 0: Lost."]
-
-
-def test_a_gpu_that_never_answered_has_its_number_once(words: GoldenWords) -> None:
-    unread = replace(gpu(), name="GPU 0", uuid=None, pci_bus_id=None, persistence=None, readings={}, problem="Lost.")
-    words(Table(1.0).lines(sample(unread))[0])
-
-
-def test_a_gpu_that_comes_back_is_not_introduced_again_unless_it_is_another() -> None:
-    table = Table(1.0)
-    first = table.lines(sample(gpu()))
-    waking = replace(gpu(power_limit_mw=Reading(None, "not-yet")), persistence=None)
-    returns = [table.lines(read) for read in (sample(problem="Gone."), sample(waking), sample(gpu()))]
-    assert "GPU-SIM0" in first[0]
-    assert not any("GPU-SIM0" in line or "active" in line for lines in returns for line in lines)
-    other = table.lines(sample(replace(waking, uuid="GPU-other")))
-    assert "GPU-other" in other[0]
-    assert "limit" not in other[0], "the limit of the one before is not its own"
-
-
-def test_throttling_is_said_with_its_share_and_who_else_is_there() -> None:
-    stranger = GpuProcess(99_999, None, None, None, own=False)
-    own = GpuProcess(1, None, None, None, own=True)
-    held = replace(gpu(throttled_power_cap_pct=Reading(63.4)), throttle=("power-capped", "thermal"))
-    assert throttle_text(held) == "power-capped 63%, thermal"
-    assert throttle_text(replace(held, throttle=(), processes=(stranger, own))).endswith("63%, 1 process")
-    assert throttle_text(gpu(throttle_bits=Reading(None, "not-supported"))) == "–"
-    assert throttle_text(gpu()) == "none"
-
-
-def test_a_slice_has_a_row_with_what_is_its_own() -> None:
-    instance = MigInstance(2, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(float(3 << 30))})
-    lines = Table(1.0).lines(sample(replace(gpu(), instances=(instance,))))
-    (row,) = [line for line in lines if "MIG 0.2" in line]
-    assert row.split()[3:] == ["3.0"]
-    stranger = GpuProcess(7, 1 << 20, "ann", "train", own=False)
-    taken = replace(gpu(), processes=(stranger,), instances=(replace(instance, processes=(stranger,)),))
-    assert throttle_text(taken) == "none, 1 process", "the driver may list it under its GPU too"
-
-
-def test_the_header_comes_again_when_it_has_left_the_terminal() -> None:
-    table = Table(1.0, page_lines=6)
-    headers = [sum("active" in line for line in table.lines(sample(gpu()))) for _ in range(7)]
-    assert headers == [1, 0, 0, 1, 0, 0, 1]
-
-
-def test_gpm_has_columns_where_it_was_asked_for() -> None:
-    lines = Table(1.0, gpm=True).lines(sample(gpu(tensor_active_pct=Reading(41.0))))
-    assert "tensor" in lines[1]
-    assert "41" in lines[3].split()
-    assert not any("tensor" in line for line in Table(1.0).lines(sample(gpu())))
 
 
 def test_a_stdout_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:

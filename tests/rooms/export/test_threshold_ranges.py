@@ -1,7 +1,5 @@
 """The ranges of a file of thresholds around single sizes."""
 
-from __future__ import annotations
-
 import pytest
 
 from cpugpu_tui.cli.thresholds.measuring import _parts_text

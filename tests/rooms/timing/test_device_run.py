@@ -1,7 +1,5 @@
 """Half-rounds: latency first, other metrics within their share, and no repetition of calls that are timed once."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """After all rounds: energy of a call, from a counter that steps every 100 ms, and one profiled call of each case."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

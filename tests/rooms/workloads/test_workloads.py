@@ -1,7 +1,5 @@
 """The first two workloads, all presets, and the contract of user-defined workloads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`time --on-cpu A --on-gpu B` as a person meets it: a run and its command, a wrong result, errors."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 
