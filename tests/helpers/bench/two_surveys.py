@@ -1,13 +1,14 @@
 """Sizes that two surveys in fresh starts of the process decide differently.
 
-`python -m tests.helpers.bench.two_surveys 12 13` takes two runs of the history. Beside each such size stands the spread
-between starts, as far as two tell: the robust standard deviation of ln(speedup) over all sizes of its workload that
-both timed.
+`python -m tests.helpers.bench.two_surveys 12 13` takes two runs of the history, and `a.db b.db:3` the newest run of one
+database and run 3 of another. Beside each such size stands the spread between starts, as far as two tell: the robust
+standard deviation of ln(speedup) over all sizes of its workload that both timed.
 """
 
 import math
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
@@ -64,10 +65,19 @@ def _text(size: Size) -> str:
     return f"{size.winner} {_speedup(size):.2f}x{ends}"
 
 
+def survey_of(name: str) -> RunState:
+    """Return a run: RUN of the history, DATABASE for its newest one, or DATABASE:RUN."""
+    database, _, run = name.partition(":")
+    is_file = Path(database).is_file()
+    with reading(Path(database) if is_file else None, must_exist=True) as store:
+        return folded(store.load(store.find((run or "latest") if is_file else name)))
+
+
 def main() -> None:
     """Print the sizes that two runs decide differently, and their share of those that both decide."""
-    with reading(None) as store:
-        one, other = (folded(store.load(store.find(name))) for name in sys.argv[1:3])
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    one, other = map(survey_of, sys.argv[1:])
     found = list(shared(one, other))
     decided = sum(each.is_decided for each in found)
     for each in filter(lambda each: each.differs, found):
