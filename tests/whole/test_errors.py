@@ -35,6 +35,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     # options
     "--against": ("no-such-python",),
     "--at-once": NOT_A_COUNT,
+    "--beside": ("nope", "notes.txt"),
     "--baseline": ("nope", "other.db:3"),
     "--cache": ("hot",),
     "--case-timeout": NOT_SECONDS,

@@ -122,9 +122,8 @@ RUN_NAME = "Run number, `latest`, or the first characters of a run id."
 RUN_NAMES = "Run numbers, `latest`, or the first characters of run ids."
 PYTHON = "Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU."
 SERIES = (
-    "A series is all runs of one command such as `run --repeat 5`. Give a tag, the name of a baseline, or one "
-    "run of the series: its number, the first characters of its id, or `latest`. FILE:RUN is a run in another "
-    "database."
+    "A series is all runs of one command such as `run --repeat 5`. Give a tag, the name of a baseline, or one run of "
+    "the series: its number, the first characters of its id, or `latest`. FILE:RUN is a run in another database."
 )
 
 
@@ -177,9 +176,7 @@ class Given:
     max_size: Annotated[str | None, option(
         "SIZE", "Upper end of the search, in place of the largest size in --size.", usual="the workload's"
     )] = None  # fmt: skip
-    full: Annotated[bool, flag(
-        "--full", "In a search: also time the CPU at sizes where it is certain to lose."
-    )] = False  # fmt: skip
+    full: Annotated[bool, flag("--full", "In a search: also time the CPU where it is certain to lose.")] = False
     resume: Annotated[bool, flag(
         "--resume", "Finish an interrupted run: `run --resume NUMBER`. Without NUMBER, finish the newest one."
     )] = False  # fmt: skip
@@ -193,6 +190,9 @@ class Given:
     energy: Annotated[bool, flag(
         "--energy", "Also measure the energy of a call in joules. Adds 2 s for each case and device."
     )] = False  # fmt: skip
+    beside: Annotated[str | None, option(
+        "NAME|FILE", "Time the CPU alone, and set it beside the recorded times of a GPU: h100, h200 or a file."
+    )] = None  # fmt: skip
     cache: Annotated[str, option(
         "STATE", "State of the caches when kernel time is measured: cold (emptied first) or warm."
     )] = "cold"  # fmt: skip
@@ -351,7 +351,7 @@ class Given:
             devices=self.devices, rounds=self.rounds, max_seconds=self.max_seconds, case_timeout_s=self.case_timeout,
             repeat=self.repeat, cache=self.cache, scale=self.scale, simulation=self.simulation,
             mnist=absolute(str(self.mnist)) if self.mnist else None, find_crossover=self.find_crossover,
-            max_size=self.max_size, full=self.full, parallel=self.parallel, energy=self.energy,
+            max_size=self.max_size, full=self.full, parallel=self.parallel, energy=self.energy, beside=self.beside,
         )  # fmt: skip
         return replace(request, **more)
 

@@ -11,7 +11,7 @@ commands = typer.Typer()
 
 @opt.takes(
     commands.command(), opt.Given,
-    "names resume size device parallel dtype threads variant find_crossover max_size full rounds starts repeat "
+    "names resume beside size device parallel dtype threads variant find_crossover max_size full rounds starts repeat "
     "max_seconds case_timeout energy cache scale mnist explain json database no_save worker pythons band simulate "
     "workloads export tensorboard ceilings",
 )  # fmt: skip

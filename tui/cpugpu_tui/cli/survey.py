@@ -35,7 +35,7 @@ class SurveyGiven(opt.Given):
 
 @opt.takes(
     commands.command(), SurveyGiven,
-    "only all_ resume dtype threads device max_seconds case_timeout explain json database no_save worker python "
+    "only all_ resume beside dtype threads device max_seconds case_timeout explain json database no_save worker python "
     "simulate export ceilings",
 )  # fmt: skip
 def survey(given: SurveyGiven) -> None:

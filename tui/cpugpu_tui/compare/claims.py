@@ -17,7 +17,7 @@ from cpugpu_tui.model import KERNELS, Ceilings
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.planning import PlanRequest, build_plan, request_words
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.folding import folded, measured_part
 from cpugpu_tui.state.state import Row, RunState
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def _each_once(points: Sequence[TimedCase]) -> tuple[TimedCase, ...]:
 
 
 def points_of(run: RunState, source: str = THIS_RUN) -> tuple[TimedCase, ...]:
-    """Return the finished rows that claims can be judged by."""
+    """Return the finished rows that claims can be judged by, without recorded times."""
+    run = measured_part(run)
     return tuple(_point(run, row, source) for row in run.rows.values() if _counts(row))
 
 

@@ -69,6 +69,16 @@ def full_grid(lowest: int, highest: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(sizes))
 
 
+FINE_STEPS = (1.0, 1.4, 2.0, 3.0, 5.0, 7.0)
+"""Sizes of a reference within each power of ten: narrow enough for a bracket of 1.7×."""
+
+
+def fine_grid(lowest: int, highest: int) -> tuple[int, ...]:
+    """Return both ends and the sizes of a reference between them."""
+    between = (round(step * 10**power) for power in range(len(str(highest))) for step in FINE_STEPS)
+    return tuple(sorted({lowest, highest, *(size for size in between if lowest < size < highest)}))
+
+
 def grid(lowest: int, highest: int, most: int = MOST_GRID) -> tuple[int, ...]:
     """Return the sizes that a search starts with: both ends, and 1-2-5 (or 1) times powers of ten between them.
 

@@ -107,6 +107,28 @@ def compare(
     )  # fmt: skip
 
 
+def compare_apart(
+    cpu: Sequence[Mapping[int, float]], gpu: Sequence[Mapping[int, float]], others: Correlation = NONE,
+    earlier_ns: Sequence[float] = (),
+) -> comparison.Comparison | None:  # fmt: skip
+    """Compare two devices that were timed at different times, from the rounds of each start of the process.
+
+    Their rounds are no pairs, so the half-widths of both intervals add in squares. With Student's t in each of them
+    that is a little wider than it must be. None if a device has no rounds.
+    """
+    counts = [[sum(ns > 0 for ns in rounds.values()) for rounds in starts] for starts in (cpu, gpu)]
+    if not all(map(any, counts)):
+        return None
+    times = [typical_ns(first, later) or 1.0 for first, *later in (cpu, gpu)]
+    log = math.log(times[0]) - math.log(times[1])
+    widths = [plus_minus(cpu[0], others, cpu[1:], earlier_ns), plus_minus(gpu[0], NONE, gpu[1:])]
+    rounds, starts = min(map(sum, counts)), min(sum(map(bool, each)) for each in counts)
+    if widths[0] is None or widths[1] is None:
+        return comparison.Comparison(ratio_of(log), None, None, rounds, _observed(cpu[0], gpu[0], log))
+    half = math.hypot(*(math.log1p(width) for width in widths if width is not None))
+    return _judged(log, log - half, log + half, rounds)._replace(starts=starts, degrees=starts - 1)
+
+
 def start_logs(starts: Starts) -> list[float]:
     """Return the median of ln(cpu/gpu) of each start with both devices, which is what an interval over starts uses."""
     return [median(logs) for pair in starts if (logs := _paired(*pair))]

@@ -18,6 +18,7 @@ from cpugpu_tui.render.receipts import eager_ns
 from cpugpu_tui.render.verdicts import UNSETTLED_CODE
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.event_stream import BESIDE
+from cpugpu_tui.state.beside import with_recorded
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
@@ -228,8 +229,8 @@ class ExportedRun:
 
     @cached_property
     def state(self) -> RunState:
-        """The state after all events. Telemetry does not change it."""
-        return folded(self.events)
+        """The state after all events, beside the recorded GPU if it has one. Telemetry does not change it."""
+        return with_recorded(folded(self.events))
 
     @property
     def started(self) -> model.RunStarted:

@@ -26,6 +26,7 @@ from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.report.report import SweepReport, sweep_report
 from cpugpu_tui.report.segments import Size
 from cpugpu_tui.state.condition import no_core_lines
+from cpugpu_tui.state.folding import measured_part
 from cpugpu_tui.state.state import RunState, once
 from cpugpu_tui.thresholds import (
     FACTS,
@@ -82,6 +83,7 @@ def thresholds_of(run: RunState, old: Thresholds | None = None) -> Thresholds:
         UsageError: a name of code is not allowed.
         UnfitError: neither has a crossover or a winner, or the old ones are of another machine.
     """
+    run = measured_part(run)
     assert run.run is not None
     if old is not None:
         require_machine(old, machine_of(run))
@@ -186,8 +188,7 @@ def _best_variants(found: Sequence[Found]) -> list[Found]:
 
 def machine_of(run: RunState) -> dict[str, Any]:
     """Return the facts that the reader compares with its machine."""
-    assert run.run is not None
-    facts = run.run.environment
+    facts = run.facts
     gpu = run.gpu.label if run.gpu is not None else None
     if run.simulated:
         return {"cpu": "simulated CPU", "gpu": gpu, "driver": None, "simulated": True}

@@ -11,6 +11,10 @@ def place(device: str) -> int:
     return int(number) if number.isdecimal() else -1
 
 
+RECORDED = "recorded"
+"""Name of a GPU whose times were recorded on another machine. Faces set it beside a CPU; no agent or history has it."""
+
+
 @dataclass(frozen=True)
 class Device:
     """A device that the agent found."""

@@ -278,6 +278,8 @@ class Plan:
     agent waits for its turn before each case and each round. 0 for a run of its own."""
     is_of_two_codes: bool = False
     """In a duet, whether its sides run different code, whose results are compared."""
+    beside: str = field(default="", compare=False)
+    """SHA-256 of the reference beside which faces set the CPU's times; empty for none. No time of it is in the run."""
     words: tuple[str, ...] = field(default=(), compare=False)
     """Command and options that chose the cases, such as `run`, `matmul`, `--size`, `16,32`; see `session/repeat.py`.
     Empty in plans of version 0.2 and older, and in those that no command gives."""

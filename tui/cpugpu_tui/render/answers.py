@@ -13,6 +13,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.model.quantities import faster, joined, size_text
 from cpugpu_tui.render.answer_sentences import sentences, so_far
 from cpugpu_tui.render.gpus import (
+    beside_words,
     described,
     gpu_sentences,
     listed,
@@ -77,8 +78,13 @@ def is_survey(run: RunState) -> bool:
     return report(run).is_survey
 
 
-@once
 def survey_lines(run: RunState) -> tuple[str, ...]:
+    """Return the sentences of a survey, the first of which says what was recorded; empty without a survey."""
+    return _beside(run, _survey_lines(run))
+
+
+@once
+def _survey_lines(run: RunState) -> tuple[str, ...]:
     """Return what always belongs on the GPU, what never does and what depends on the size; empty without a survey."""
     lines = [
         f"{gpu}: {line}" if gpu else line for gpu, found in _surveyed(run).items() for line in survey_sentences(found)
@@ -149,8 +155,14 @@ def brief_lines(run: RunState) -> tuple[str, ...]:
 
 
 def _with_no_core(run: RunState, lines: Sequence[str]) -> tuple[str, ...]:
-    first, *others = lines or ("",)
+    first, *others = _beside(run, lines) or ("",)
     return tuple(filter(None, (first, *no_core_lines(run), *others)))
+
+
+def _beside(run: RunState, lines: Sequence[str]) -> tuple[str, ...]:
+    """Return lines about a run whose first words say that its GPU was recorded, if it was."""
+    words = beside_words(run)
+    return (f"{words}: {lines[0]}", *lines[1:]) if words and lines else tuple(lines)
 
 
 @once
@@ -159,7 +171,8 @@ def lines_beside_table(run: RunState) -> tuple[str, ...]:
 
     The sentences of a survey sum the table up, so they stay.
     """
-    return (*survey_lines(run), *no_core_lines(run), *gpu_sentences(run), *peer_sentences(run))
+    lines = (*_survey_lines(run), *no_core_lines(run), *gpu_sentences(run), *peer_sentences(run))
+    return _beside(run, lines or ("each size is judged by both times.",) if beside_words(run) else lines)
 
 
 def explained(run: RunState) -> tuple[str, ...]:
@@ -196,7 +209,7 @@ def _lines(run: RunState, *, has_reasons: bool = True) -> tuple[str, ...]:
         return (*gpu_sentences(run), *_without_answer(run), *peer_sentences(run))
     if has_sweeps(run):
         named = (f"{named_on(answer)}: {_live(run, answer.sentences[0])}" for answer in leading_answers(run))
-        return (*(survey_lines(run) or named), *gpu_sentences(run), *peer_sentences(run))
+        return (*(_survey_lines(run) or named), *gpu_sentences(run), *peer_sentences(run))
     if several(run):
         return _lines_of_several(run, found, has_reasons=has_reasons)
     (answer,) = found

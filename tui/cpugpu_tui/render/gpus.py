@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import DEVICE, Device, place
+from cpugpu_tui.model import DEVICE, RECORDED, Device, place
 from cpugpu_tui.model.quantities import counted, joined, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, once
@@ -130,9 +130,15 @@ def _standing_data(found: Standing | None) -> dict[str, Any]:
     return {"alike": found.alike, "over_model": found.ratio, "robust_z": z, "slow": found.is_slow}
 
 
+def beside_words(run: RunState) -> str:
+    """Return the first words about a run whose GPU was recorded: on what; empty if all was measured here."""
+    gpu = run.gpu
+    return f"Your CPU against a recorded server ({gpu.label})" if gpu is not None and gpu.name == RECORDED else ""
+
+
 def device_texts(run: RunState) -> list[str]:
     """Return the names of a run's devices, GPUs of one model counted: `4 × NVIDIA H200`."""
-    return counted(device.label for device in run.devices)
+    return counted(device.label for device in run.devices if device.name != RECORDED)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, joules, kernels_heading, time_text_on
-from cpugpu_tui.render.gpus import row_standings, several, slow_text
+from cpugpu_tui.render.gpus import beside_words, row_standings, several, slow_text
 from cpugpu_tui.render.verdicts import common_marks, remark
 from cpugpu_tui.report.report import has_paper, is_column, main_threads
 from cpugpu_tui.state.state import Row, RunState
@@ -116,6 +116,8 @@ def _headings(run: RunState, name: str, threads: Mapping[str, str], lines: Itera
     names = [name, Key.ON] if several(run) else [name]
     keys = (*names, Key.CPU, *threads, *of_gpu, Key.PLUS_MINUS, *judged, Key.LIMIT, *energies, *paper, Key.REMARKS)
     known = {Key.KERNEL: kernels_heading(run), **threads}
+    if beside_words(run):
+        known[Key.GPU] = f"{COLUMNS[Key.GPU].heading}, recorded"
     return {key: known.get(key) or COLUMNS[key].heading for key in keys}
 
 

@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.analysis.event_clock import clock_sentences
 from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST
 from cpugpu_tui.machine.text import REASONS, printable
-from cpugpu_tui.model import ENERGY, Search, work_name
+from cpugpu_tui.model import ENERGY, RECORDED, Search, work_name
 from cpugpu_tui.model.quantities import count_of, joined, percent, share_text, size_text
 from cpugpu_tui.render.answers import (
     Answer,
@@ -25,7 +25,7 @@ from cpugpu_tui.render.answers import (
     named_on,
 )
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
-from cpugpu_tui.render.gpus import device_texts
+from cpugpu_tui.render.gpus import beside_words, device_texts
 from cpugpu_tui.render.receipts import caller_lines, run_receipt
 from cpugpu_tui.render.rows import sweep_name
 from cpugpu_tui.render.sweep_words import (
@@ -59,7 +59,7 @@ def heading(run: RunState) -> str:
         parts.append(count_of(run.threads, "CPU thread"))
     if run.facts.get("torch"):
         parts.append(f"torch {run.facts['torch']}")
-    text = " · ".join([*parts, *settings(run)])
+    text = " · ".join([*([words] if (words := beside_words(run)) else []), *parts, *settings(run)])
     own = ", and your code was not run" if run.plan.codes or run.plan.own_files else ""
     return f"SIMULATED: no number here was measured{own}. {text}" if run.simulated else text
 
@@ -221,7 +221,8 @@ def cut_short(run: RunState) -> str:
         skipped += sum(row.status == "skipped" for row in rows)
         name = f"{work_name(sweep)} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
-        wide += [f"{name}{bracket}" for bracket in _wide_brackets(sweep_in(run, sweep), plan.search, start)]
+        brackets = [] if plan.beside else _wide_brackets(sweep_in(run, sweep), plan.search, start)
+        wide += [f"{name}{bracket}" for bracket in brackets]
     parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
     named = f"brackets still wide: {', '.join(wide)}"
     parts += [named if len(wide) <= MOST_NAMED else f"{len(wide)} brackets are still wide"] if wide else []
@@ -331,7 +332,7 @@ def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     # The sizes stand beside it.
     wins = where(found, answer.report.axis).removesuffix(f" ({picture[SIZES]})") if picture else where(found)
     return {
-        NAME: named_on(answer), **picture, WHERE: wins,
+        NAME: named_on(answer) + (f", {RECORDED}" if beside_words(run) else ""), **picture, WHERE: wins,
         BRACKET: NONE if found.crossover is None else bracket_text(found.crossover), LARGEST: _at_largest(timed[-1]),
         COPIES: NONE if moved.kind == NONE_TIMED else f"{where(moved)}; {_at_largest(moved.timed[-1])}",
         LIMIT: _limit(run, answer),

@@ -7,12 +7,23 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
 from cpugpu_tui.decide.comparison import TIE, TOO_FEW, UNDECIDED, Comparison
-from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOST_ROUNDS, NO_CORE, NOT_CONVERGED, SYNCED, TOO_CLOSE, Ceilings
+from cpugpu_tui.model import (
+    AS_WRITTEN,
+    DEVICE,
+    MOST_ROUNDS,
+    NO_CORE,
+    NOT_CONVERGED,
+    RECORDED,
+    SYNCED,
+    TOO_CLOSE,
+    Ceilings,
+)
 from cpugpu_tui.render.sweep_words import why_open
 from cpugpu_tui.report.report import is_known, judged
 from cpugpu_tui.report.segments import CLOSE, CONTRADICTED, MARGIN, NOISY, ONE_START, UNSURE
 from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
 from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
+from cpugpu_tui.state.beside import INTERPOLATED
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
@@ -54,6 +65,8 @@ MARK_WORDS = {
     "rounds-disagree": "its first rounds had a winner, which the later ones do not confirm",
     "few-rounds": "too few rounds for an interval, and no device was clearly faster in all of them",
     "one-start": "it has a winner within its one start, but the starts of other sizes differ by more",
+    RECORDED: "the GPU's times were recorded on another machine",
+    INTERPOLATED: "the size lies between two recorded ones, where the recorded times show no step",
     "unsure": "its own interval shows a winner, which is not sure enough among so many sizes",
 }
 """Mark → its meaning."""
@@ -103,7 +116,8 @@ def open_marks(run: RunState, row: Row) -> list[str]:
 def common_marks(run: RunState) -> Collection[str]:
     """Return the marks of more than half of the finished rows, which rows need not repeat."""
     finished, marked = _marked(run)
-    return {mark for mark, rows in marked.items() if finished > 2 and len(rows) > finished / 2}
+    return {mark for mark, rows in marked.items()
+            if finished > 2 and len(rows) > finished / 2 and mark != RECORDED}  # fmt: skip
 
 
 def mark_lines(run: RunState, where: Callable[[Sequence[Row]], str] = lambda _: "") -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
 
@@ -10,10 +10,12 @@ from cpugpu_tui import model
 from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, full_dtype, parse_threads
 from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
 from cpugpu_tui.decide.interval import MIN_ROUNDS
-from cpugpu_tui.decide.next_size import full_grid, grid
+from cpugpu_tui.decide.next_size import fine_grid, full_grid, grid
 from cpugpu_tui.session import search_limits
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import option_words
+from cpugpu_tui.session.request import PlanRequest as PlanRequest
+from cpugpu_tui.session.request import check_settings, check_use_of_size, reference_of
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 from cpugpu_tui.workloads.presets import SURVEY, SURVEY_ALL
 
@@ -22,52 +24,6 @@ SMALL_BUDGET_S = 0.2
 
 COMMAND_BUDGET_S = 3600.0
 """Time for a command on one device: its rounds end with a narrow interval. A call that takes longer is timed once."""
-
-
-@dataclass(frozen=True)
-class PlanRequest:
-    """What a person asked for, as text where they typed text; None means the preset's default."""
-
-    names: tuple[str, ...] = ("quick",)
-    """Names of presets and workloads."""
-    sizes: str | None = None
-    """`1:10000:50` (start:stop:step, stop excluded as in Python) or `16,32,64`."""
-    dtype: str | None = None
-    threads: str | None = None
-    """`all`, a number, or several separated by commas."""
-    variant: str | None = None
-    """One name, or several separated by commas."""
-    devices: tuple[str, ...] = ("auto",)
-    rounds: int | None = None
-    max_seconds: float | None = None
-    """Time limit of all runs of the series, which share it equally."""
-    case_timeout_s: float | None = None
-    repeat: int = 1
-    """Number of runs in the series."""
-    starts: int = 1  # of the process in a run, at most
-    cache: str = "cold"
-    scale: str = "full"
-    mnist: str | None = None
-    """Folder of MNIST's idx files; None uses CPUGPU_MNIST or, if that is unset, generated digits."""
-    simulation: model.Simulation | None = None
-    find_crossover: bool = False
-    """Search for the crossover: choose sizes during the run, between the smallest and the largest."""
-    max_size: str | None = None
-    """Largest size of a search; None for the workload's own."""
-    full: bool = False
-    """Also time the CPU at sizes where it is certain to lose."""
-    parallel: bool = False
-    """Run an agent for each GPU, all at the same time."""
-    gaps: bool = False
-    """Leave gaps between blocks, in which a user interface may paint."""
-    energy: bool = False
-    """Also measure the joules of a call, which takes about 2 s more for each case and device."""
-    only: tuple[str, ...] = ()
-    """The workloads of the presets to run; empty for all."""
-    pair: tuple[str, ...] = ()
-    """`time` and the words that name its code and the one beside it, in a duet of both."""
-    own: OwnWorkloads = field(default_factory=OwnWorkloads)
-    """A person's own presets and workloads."""
 
 
 def build_plan(request: PlanRequest) -> model.Plan:
@@ -79,11 +35,16 @@ def build_plan(request: PlanRequest) -> model.Plan:
     words, request = request_words(request), _with_search(request)
     sizes = parse_sizes(request.sizes) if request.sizes is not None else None
     known = request.own.infos()
+    reference = reference_of(request)
     presets = [_chosen(find_preset(name, request.own, known), known, request) for name in request.names]
-    _check_use_of_size(request)
+    check_use_of_size(request)
     searched = (search := _search(request, presets)) is not None
     found = [_cases(preset, sizes, known, request, searched=searched) for preset in presets]
     cases = tuple(dict.fromkeys(chain(*found)))  # presets may share cases
+    if reference is not None:
+        from cpugpu_tui.state.beside import require_recorded  # not before the app's first frame
+
+        require_recorded(request.beside or "", reference.reference, cases)
     if len(cases) > MAX_CASES:
         raise FieldError("sizes", f"Too many cases: {len(cases):,}. The limit is {MAX_CASES:,}.", "Use a larger step.")
     check_settings(request)
@@ -91,7 +52,8 @@ def build_plan(request: PlanRequest) -> model.Plan:
     return model.Plan(
         name="+".join(request.names),
         cases=cases,
-        devices=_devices(request),
+        devices=_devices(request) if reference is None else ("cpu",),
+        beside=reference.sha256 if reference is not None else "",
         parallel=request.parallel,
         metrics=_metrics(request, presets, searched=searched),
         rounds=least,
@@ -114,18 +76,6 @@ def build_plan(request: PlanRequest) -> model.Plan:
         words=words,
         own_files=request.own.files_of(case.workload for case in cases),
     )
-
-
-def _check_use_of_size(request: PlanRequest) -> None:
-    """Raise FieldError if code uses n but has no sizes, or if a command has sizes but does not use them."""
-    from cpugpu_tui.workloads.own_code import compiled  # see `OwnWorkloads.infos`
-
-    for code in request.own.codes:
-        uses_size = compiled(code).uses_size
-        if request.sizes is None and uses_size and code.name in request.names:
-            raise FieldError("sizes", "The code uses n, so it needs sizes.", "Add --n, for example --n 16:4096.")
-        if request.sizes is not None and code.argv and not uses_size:
-            raise FieldError("sizes", "The command does not use the size.", "Write {n} in it, or remove --n.")
 
 
 def _metrics(request: PlanRequest, presets: list[Preset], *, searched: bool) -> tuple[str, ...]:
@@ -275,6 +225,8 @@ def _cases(
         if searched:
             ends = _ends(own or part.sizes, request.max_size if is_first else None)
             own = full_grid(*ends) if request.full else grid(*ends, search_limits.most_first(preset.limit_s))
+            if request.beside is not None:  # no GPU is there to search with
+                own = full_grid(*ends) if preset.limit_s else fine_grid(*ends)
         # A variant applies to the parts that have it; those that have none of them keep theirs.
         variants = tuple(name for name in asked if _has(known[part.workload], name)) or part.variants
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)
@@ -299,7 +251,7 @@ def request_words(request: PlanRequest) -> tuple[str, ...]:
         *option_words({
             "--only": ",".join(request.only), "--size": request.sizes, "--find-crossover": request.find_crossover,
             "--max-size": request.max_size, "--variant": request.variant, "--full": request.full,
-            "--dtype": request.dtype, "--threads": request.threads,
+            "--dtype": request.dtype, "--threads": request.threads, "--beside": request.beside,
         }),
         *request.pair[end:],
     )  # fmt: skip
@@ -369,31 +321,3 @@ def _named(info: model.WorkloadInfo, variant: str, request: PlanRequest) -> str:
             f"Use one of: {', '.join(info.variants)}.",
         )  # fmt: skip
     return info.variants[0] if variant == "default" else variant
-
-
-def check_settings(request: PlanRequest) -> None:
-    """Check the numbers, cache state, scale and simulation of a request.
-
-    Raises:
-        FieldError: one of them is out of range or unknown, or a command would be simulated.
-    """
-    limits = ("rounds", "rounds", 1000), ("starts", "starts", search_limits.MOST_STARTS), ("repeat", "runs", 1000)
-    for name, noun, most in limits:
-        count = getattr(request, name)
-        if count is not None and not 1 <= count <= most:
-            raise FieldError(name, f"Invalid number of {noun}: {count}.", f"Use a number from 1 to {most}.")
-    for name in ("max_seconds", "case_timeout_s"):
-        seconds = getattr(request, name)
-        if seconds is not None and not 0 < seconds < 1e9:
-            raise FieldError(name, f"Invalid time: {seconds:g} s.", "Use a number of seconds above 0.")
-    if request.find_crossover and request.rounds is not None and request.rounds < MIN_ROUNDS:
-        raise FieldError(
-            "rounds", f"A search needs {MIN_ROUNDS} rounds to judge a size, not {request.rounds}.",
-            f"Use --rounds {MIN_ROUNDS} or more, or list the sizes, for example 16,64,256.",
-        )  # fmt: skip
-    if request.cache not in ("cold", "warm"):
-        raise FieldError("cache", f"Invalid cache state {request.cache!r}.", "Use cold or warm.")
-    if request.scale not in model.SCALES:
-        raise FieldError("scale", f"Invalid scale {request.scale!r}.", "Use full or small.")
-    if request.own.has_commands and request.simulation is not None:
-        raise FieldError("simulation", "A command cannot run on a simulated machine.", "Remove --simulate.")

@@ -15,7 +15,7 @@ from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.interval import Correlation
 from cpugpu_tui.decide.starts import earlier_spread
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import compare, start_logs, typical_ns
+from cpugpu_tui.decide.verdict import compare, compare_apart, start_logs, typical_ns
 from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, slot_cached_property
 
@@ -216,11 +216,16 @@ def compared(
     cpu: DeviceTimes, gpu: DeviceTimes, others: Correlation, gpu_rounds: Callable[[Metrics], Mapping[int, float]]
 ) -> Comparison | None:
     """Compare two devices in all starts that timed both; `gpu_rounds` makes the GPU's rounds from its metrics."""
+    if gpu.device == model.RECORDED:
+        metrics = [{model.LATENCY: gpu.round_ns, **gpu.other_round_ns}, *gpu.later.values()]
+        on_cpu = [cpu.round_ns, *(each.get(model.LATENCY, {}) for each in cpu.later.values())]
+        known_ns = [each[model.LATENCY] for each in cpu.earlier if model.LATENCY in each]
+        return compare_apart(on_cpu, [gpu_rounds(each) for each in metrics], others, known_ns)
     own = gpu_rounds({model.LATENCY: gpu.round_ns, **gpu.other_round_ns})
     both = [start for start in cpu.later if start in gpu.later]
     later = [(cpu.later[start].get(model.LATENCY, {}), gpu_rounds(gpu.later[start])) for start in both]
-    metrics = [[{name: {1: ns} for name, ns in each.items()} for each in times.earlier] for times in (cpu, gpu)]
-    pairs = [(on_cpu.get(model.LATENCY, {}), gpu_rounds(on_gpu)) for on_cpu, on_gpu in zip(*metrics, strict=False)]
+    past = [[{name: {1: ns} for name, ns in each.items()} for each in times.earlier] for times in (cpu, gpu)]
+    pairs = [(on_cpu.get(model.LATENCY, {}), gpu_rounds(on_gpu)) for on_cpu, on_gpu in zip(*past, strict=False)]
     return compare(cpu.round_ns, own, others, later, earlier_spread(start_logs(pairs)))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import Case, Event, GpuTelemetry, Plan, TelemetryRead
+from cpugpu_tui.model import RECORDED, Case, Event, GpuTelemetry, Plan, TelemetryRead
 from cpugpu_tui.state.condition import condition
 from cpugpu_tui.state.state import OwnRows, Row, RunState
 
@@ -163,10 +163,19 @@ def measured(events: Iterable[Event]) -> MeasuredRun | None:
     return measured_state(folded(stream), power_limits)
 
 
+def measured_part(run: RunState) -> RunState:
+    """Return a run without the times of a GPU that were recorded on another machine.
+
+    What outlasts a painted face takes this: claims, baselines, gates and thresholds.
+    """
+    return run.on("cpu") if run.gpu is not None and run.gpu.name == RECORDED else run
+
+
 def measured_state(
     run: RunState, power_limits_mw: Mapping[str, float] | None = None, *, times_only: bool = False
 ) -> MeasuredRun | None:
     """Return the run in a state. `power_limits_mw` is by GPU UUID; `times_only` leaves out facts and clocks."""
+    run = measured_part(run)
     if run.run is None:
         return None
     names, planned = device_names(run), {case.key for case in run.run.plan.cases}

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Mapping, Sequence
+import math
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
+from hashlib import sha256
+from importlib import resources
+from pathlib import Path
 
 import msgspec
 
 from cpugpu_tui import model
+from cpugpu_tui.config.paths import create_private_folder, data_dir, read_at_most
+from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.state.device_times import ROUND_METRICS
 from cpugpu_tui.state.state import Row, RunState
@@ -44,9 +54,9 @@ class RecordedCase(msgspec.Struct, frozen=True, array_like=True):
     marks: tuple[str, ...] = ()
 
     @property
-    def case(self) -> model.Case:
-        """The case itself."""
-        return model.Case(self.workload, self.size, self.dtype, variant=self.variant)
+    def sweep(self) -> tuple[str, str, str]:
+        """What it has in common with its other sizes."""
+        return self.workload, self.variant, self.dtype
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +81,14 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     """Peak rates and overheads of the GPU; None if they were not measured."""
     readings: dict[str, float] = {}
     cases: tuple[RecordedCase, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What was recorded, in brief: `H200, 16-core Xeon, torch 2.11`."""
+        name = re.sub(r"\((?:R|TM)\)|\b(?:Intel|AMD|CPU|Processor|\d+-Core)\b|@.*", "", self.host).split()
+        version = ".".join(re.findall(r"\d+", self.torch)[:2])
+        parts = [self.gpu.removeprefix("NVIDIA "), f"{self.cores}-core {name[0] if name else 'CPU'}"]
+        return ", ".join([*parts, *([f"torch {version}"] if version else [])])
 
 
 def recorded(states: Sequence[RunState], ceilings: model.Ceilings | None, readings: Mapping[str, float],
@@ -118,3 +136,133 @@ def packed(reference: Reference) -> bytes:
     with gzip.GzipFile(KIND, "wb", fileobj=file, mtime=0) as packer:
         packer.write(msgspec.json.encode(reference))
     return file.getvalue()
+
+
+# ------------------------------------------------------------------ reading
+
+MOST_BYTES = 1_000_000
+"""Largest unpacked size: a small file may unpack to one that fills the memory."""
+
+MOST_STARTS, MOST_ROUNDS, LONGEST_NS = 20, 100, 1e15
+
+LONGEST_NAME = 80
+
+FOLDER = "references"
+"""Folder of the shipped files beside this one, and of those that a person gave, in the data folder."""
+
+_REMEDY = "Give a file that `cpugpu-tui reference make` wrote."
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A reference with the hash of its file."""
+
+    reference: Reference
+    sha256: str
+
+
+def shipped() -> dict[str, bytes]:
+    """Return the references in the package: name → file."""
+    folder = resources.files("cpugpu_tui.state").joinpath(FOLDER)
+    files = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else []
+    return {file.name.partition(".")[0]: file.read_bytes() for file in files if file.name.endswith(".json.gz")}
+
+
+def find(name: str) -> Found:
+    """Return the reference of this name in the package, or in the file at this path, which is then kept.
+
+    Raises:
+        UsageError: there is none, or the file is not a reference, is damaged, too large or of another version.
+    """
+    known = shipped()
+    if (data := known.get(name.lower())) is not None:
+        return Found(read(data, name), sha256(data).hexdigest())
+    path = Path(name).expanduser()
+    try:
+        data = read_at_most(path, MOST_BYTES)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        choices = f"Use {', '.join(known)}, or give" if known else "Give"
+        remedy = f"{choices} the path of a file that `cpugpu-tui reference make` wrote."
+        raise UsageError(f"Unknown reference {name!r}: {reason}.", remedy) from None
+    found = Found(read(data, printable(path.name, LONGEST_NAME)), sha256(data).hexdigest())
+    _keep(found.sha256, data)
+    return found
+
+
+def _keep(digest: str, data: bytes) -> None:
+    """Keep a file under its hash, by which a saved run names it. Without a writable folder it is not found again."""
+    with suppress(OSError):
+        create_private_folder(data_dir() / FOLDER)
+        (data_dir() / FOLDER / f"{digest}.json.gz").write_bytes(data)
+
+
+@lru_cache(maxsize=8)
+def by_hash(digest: str) -> Reference | None:
+    """Return the reference whose file has this hash; None if it is not here any more."""
+    for name, data in shipped().items():
+        if sha256(data).hexdigest() == digest:
+            return read(data, name)
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        return None
+    with suppress(OSError, UsageError):
+        data = read_at_most(data_dir() / FOLDER / f"{digest}.json.gz", MOST_BYTES)
+        return read(data, digest) if sha256(data).hexdigest() == digest else None
+    return None
+
+
+def read(data: bytes, name: str) -> Reference:
+    """Return the reference in these bytes; `name` is that of its file, for errors. Its text is made printable.
+
+    Raises:
+        UsageError: they are no reference, damaged, too large, of another version, or hold an impossible value.
+    """
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            plain = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error):
+        raise UsageError(f"{name} is not a reference, or it is damaged.", _REMEDY) from None
+    if len(data) > MOST_BYTES or len(plain) > MOST_BYTES:
+        raise UsageError(f"{name} is larger than {MOST_BYTES // 10**6} MB.", _REMEDY)
+    try:
+        found = msgspec.json.decode(plain, type=Reference)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{name} is not a reference: {printable(str(error))}.", _REMEDY) from None
+    if found.kind != KIND:
+        raise UsageError(f"{name} is not a reference.", _REMEDY)
+    if found.schema != SCHEMA:
+        remedy = "Update cpugpu-tui." if found.schema > SCHEMA else "Make the file again."
+        raise UsageError(f"{name} has schema {found.schema}, but this version reads {SCHEMA}.", remedy)
+    if wrong := next(_wrong(found), ""):
+        raise UsageError(f"{name} has an impossible {wrong}.", _REMEDY)
+    texts = {key: printable(getattr(found, key), LONGEST_NAME) for key in ("gpu", "host", "torch", "driver", "made_by")}
+    peaks = found.ceilings
+    peaks = None if peaks is None else replace(_nameless(peaks) or peaks, label=texts["gpu"], torch="", driver=None)
+    return msgspec.structs.replace(found, **texts, ceilings=peaks)
+
+
+def _wrong(found: Reference) -> Iterator[str]:
+    """Yield the names of values that no machine can have."""
+    if not 0 < found.cores < 1e5:
+        yield "number of cores"
+    if not 0 < found.starts <= MOST_STARTS:
+        yield "number of starts"
+    if not all(0 <= value < math.inf for value in found.readings.values()):
+        yield "reading"
+    if (peaks := found.ceilings) is not None:
+        lines = [number for line in peaks.transfers.values() for number in (line.alpha_ns, line.bytes_per_s)]
+        known = [each for each in (peaks.synchronize_ns, peaks.round_trip_ns) if each is not None]
+        if not all(0 < each < math.inf for each in (*peaks.flops.values(), peaks.copy_bytes_per_s, *lines, *known)):
+            yield "peak rate"
+    keys = [(*each.sweep, each.size) for each in found.cases]
+    if len(set(keys)) < len(keys):
+        yield "list of cases: one is in it twice"
+    for each in found.cases:
+        if not 0 < each.size <= model.MAX_SIZE:
+            yield "size"
+        if not 0 < len(each.starts) <= MOST_STARTS or not all(start.get(model.LATENCY) for start in each.starts):
+            yield "number of starts"
+        for start in each.starts:
+            if not {*start} <= {*METRICS} or any(len(rounds) > MOST_ROUNDS for rounds in start.values()):
+                yield "number of rounds"
+            if not all(0 < ns < LONGEST_NS for rounds in start.values() for ns in rounds):
+                yield "time"

@@ -89,7 +89,7 @@ class Row:
     @property
     def starts(self) -> int:
         """Number of starts of the process in which the case was timed."""
-        return max((times.starts for times in self.times.values()), default=1)
+        return max((times.starts for name, times in self.times.items() if name != model.RECORDED), default=1)
 
     @slot_cached_property
     def in_worlds(self) -> Mapping[str, Comparison]:

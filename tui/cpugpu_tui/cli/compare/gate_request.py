@@ -24,8 +24,9 @@ from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest, build_plan, check_settings, nth_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.repeat import case_words
+from cpugpu_tui.session.request import check_settings
 from cpugpu_tui.state.folding import MeasuredRun
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_pool import Agents

@@ -94,9 +94,13 @@ def print_answer(state: RunState, **host: str) -> None:
     """Print the run's answer as a line of JSON. It is derived from the events and never read back."""
     import json
 
+    from cpugpu_tui.model import RECORDED
     from cpugpu_tui.render.answers import as_data, survey_data
+    from cpugpu_tui.state.beside import with_recorded
     from cpugpu_tui.state.condition import conditions_data
 
+    state = with_recorded(state)
+    host |= {RECORDED: state.gpu.label} if state.gpu is not None and state.gpu.name == RECORDED else {}
     found = {"sweeps": as_data(state), "survey": survey_data(state), "machine": conditions_data(state)}
     sys.stdout.buffer.write(json.dumps({**host, "event": "Answer", **found}).encode() + b"\n")
 

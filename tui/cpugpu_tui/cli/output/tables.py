@@ -22,6 +22,7 @@ from cpugpu_tui.render.receipts import code_lines
 from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import LEGEND, below_table, heading, starts_text, table_lines
 from cpugpu_tui.session.repeat import repeat_commands
+from cpugpu_tui.state.beside import with_recorded
 from cpugpu_tui.state.state import Row, RunState
 
 OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)
@@ -106,7 +107,8 @@ def print_state(
     state: RunState, notice: str | None = None, is_saved: bool = True, out: Console | None = None, *,
     in_full: bool = False,
 ) -> None:  # fmt: skip
-    """Print heading, table and summary of a run. Arguments: see `summary`."""
+    """Print heading, table and summary of a run, beside its recorded GPU if it has one. Arguments: see `summary`."""
+    state = with_recorded(state)
     out = out or console()
     if state.rows:
         out.print(plain(" · ".join(filter(None, (heading(state), starts_text(state))))))

@@ -45,9 +45,6 @@ BUDGET_S = 1.2
 CASE_TIMEOUT_S = 60.0
 """A case without progress for so long fails."""
 
-STEPS = (1.0, 1.4, 2.0, 3.0, 5.0, 7.0)
-"""Sizes of the grid within each power of ten: narrow enough for a bracket of 1.7×."""
-
 
 class ReferenceGiven(opt.Given):
     """The options of `reference make`."""
@@ -96,13 +93,14 @@ def make(given: ReferenceGiven) -> None:
 def plan_of(simulation: Simulation | None) -> Plan:
     """Return the plan of a start: a few sizes of every workload first, then those between."""
     from cpugpu_tui import model
+    from cpugpu_tui.decide.next_size import fine_grid
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.presets import SURVEY
 
     first = {info.name: info.variants[0] for info in catalogue()}
     sweeps = [
         [model.Case(part.workload, size, variant=first[part.workload] if variant == "default" else variant)
-         for size in spread_out(sizes_between(*part.sizes)) for variant in part.variants]
+         for size in spread_out(fine_grid(*part.sizes)) for variant in part.variants]
         for part in PRESETS[SURVEY].parts
     ]  # fmt: skip
     cases: Iterator[Case | None] = chain.from_iterable(zip_longest(*sweeps))
@@ -111,12 +109,6 @@ def plan_of(simulation: Simulation | None) -> Plan:
         metrics=(model.LATENCY, model.DEVICE, model.END_TO_END), rounds=ROUNDS, max_rounds=ROUNDS, blocks=BLOCKS,
         budget_s=BUDGET_S, simulation=simulation,
     )  # fmt: skip
-
-
-def sizes_between(lowest: int, highest: int) -> list[int]:
-    """Return both ends and the grid between them."""
-    grid = (round(step * 10**power) for power in range(len(str(highest))) for step in STEPS)
-    return sorted({lowest, highest, *(size for size in grid if lowest < size < highest)})
 
 
 def spread_out(sizes: Sequence[int]) -> list[int]:

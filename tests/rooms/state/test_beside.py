@@ -1,0 +1,257 @@
+"""A CPU beside a recorded GPU: what faces show, and that no recorded time becomes a measured one."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.helpers.command_line import CommandLine
+
+from cpugpu_tui import model
+from cpugpu_tui.compare.claims import points_of
+from cpugpu_tui.decide.verdict import compare_apart
+from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.export.stream import exported
+from cpugpu_tui.export.thresholds import thresholds_of
+from cpugpu_tui.state.beside import INTERPOLATED, RECORDED, Curve, with_recorded
+from cpugpu_tui.state.folding import folded, measured_state
+from cpugpu_tui.state.reference import MOST_BYTES, RecordedCase, Reference, packed, read
+from cpugpu_tui.state.state import RunState
+
+SIZES = (16, 20, 30, 50, 70, 100, 140, 200, 300, 500, 700, 1000, 1400, 2000, 2048)
+
+
+def gpu_ns(size: int) -> float:
+    """Return a GPU's time that bends from its overhead to its work: the CPU wins below 160 or so."""
+    return 20_000 + 1e-4 * size**3
+
+
+def reference(sizes: tuple[int, ...] = SIZES, jump: int = 10**9, **more: Any) -> Reference:
+    """Return a reference of matmul in three starts that differ by 3 %; above `jump` it takes 1.5 times as long."""
+    cases = []
+    for size in sizes:
+        ns = gpu_ns(size) * (1.5 if size > jump else 1)
+        starts = tuple(
+            {metric: [ns * part * start] * 5
+             for metric, part in (("latency", 1.0), ("device", 0.8), ("end_to_end_pageable", 3.0))}
+            for start in (0.97, 1.0, 1.03)
+        )  # fmt: skip
+        cases.append(RecordedCase("matmul", "default", size, "float32", starts))
+    known: dict[str, Any] = {
+        "gpu": "NVIDIA H200", "host": "Intel(R) Xeon(R) Platinum 8480C", "cores": 16, "torch": "2.11.0+cu130",
+        "driver": "580", "made_by": "test", "made_wall_ns": 1, "starts": 3, "simulated": True, "cases": tuple(cases),
+    }  # fmt: skip
+    return Reference(**known | more)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("reference") / "gpu.json.gz"
+    path.write_bytes(packed(reference()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory, file: Path) -> CommandLine:
+    """A history whose run 1 stands beside the reference, and whose run 2 is the same without it."""
+    command = CommandLine(tmp_path_factory.mktemp("beside") / "history.db")
+    sizes = ("run", "matmul", "--size", "16,100,300,1000", "--simulate", "drift=0")
+    assert command(*sizes, "--beside", file).code == 0
+    assert command(*sizes, "--device", "cpu").code == 0
+    return command
+
+
+@pytest.fixture
+def joined(history: CommandLine) -> RunState:
+    found = with_recorded(folded(history("show", "1", "--json").events))
+    assert found.gpu is not None
+    return found
+
+
+# ------------------------------------------------------------------ what is shown
+
+
+def test_the_first_words_say_what_was_measured_and_what_recorded(history: CommandLine) -> None:
+    out = history("show", "1").out
+    assert "Your CPU against a recorded server (H200, 16-core Xeon, torch 2.11): The GPU wins from n ≈" in out
+    rows = [line for line in out.splitlines() if line.strip().startswith(("16 ", "100 ", "300 ", "1,000 "))]
+    assert len(rows) == 4
+    assert all(line.rstrip().endswith("recorded") for line in rows)
+    assert "recorded" not in history("show", "2").out
+
+
+def test_speedup_is_the_quotient_and_its_interval_holds_both_devices(joined: RunState) -> None:
+    (row,) = (row for row in joined.rows.values() if row.case.size == 300)
+    found = row.own_comparison
+    assert found is not None
+    assert row.cpu is not None
+    assert found.speedup == pytest.approx((row.cpu.latency_ns or 0) / gpu_ns(300), rel=0.01)
+    assert found.low is not None
+    assert found.speedup / found.low == pytest.approx(math.exp(4.30 * 0.03 / math.sqrt(3)), rel=0.01)
+
+
+def test_unpaired_intervals_hold_the_truth_in_at_least_95_of_100_cases() -> None:
+    draw, hits = random.Random(4), 0
+    for _ in range(400):
+        cpu, gpu = (
+            [{index: center * math.exp(start + draw.gauss(0, 0.01)) for index in range(1, 6)}
+             for start in (draw.gauss(0, 0.06) for _ in range(count))]
+            for center, count in ((1e6, 5), (1e5, 3))
+        )  # fmt: skip
+        found = compare_apart(cpu, gpu)
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= 10 <= found.high
+    assert hits >= 380
+
+
+def test_a_size_between_two_is_taken_only_where_the_curve_is_known_to_be_straight() -> None:
+    smooth, stepped = Curve(reference().cases), Curve(reference(jump=500).cases)
+    found = smooth.at(1700)
+    assert found is not None
+    assert found.latency_ns == pytest.approx(gpu_ns(1700), rel=0.03)
+    assert found.marks == (RECORDED, INTERPOLATED)
+    assert stepped.at(600) is None  # the step lies here
+    assert stepped.at(1700) is not None
+    exact, outside = smooth.at(1000), smooth.at(4096)
+    assert exact is not None
+    assert exact.marks == (RECORDED,)
+    assert outside is None
+
+
+# ------------------------------------------------------------------ what outlasts a face
+
+
+def test_a_saved_run_holds_its_hash_and_none_of_its_times(history: CommandLine, file: Path) -> None:
+    events = history("show", "1", "--json").events
+    assert {event.device for event in events if isinstance(event, model.DeviceSampled)} == {"cpu"}
+    (started,) = (event for event in events if isinstance(event, model.RunStarted))
+    assert len(started.plan.beside) == 64
+    assert str(file) not in history("export", "1", "--format", "csv").out
+
+
+def test_claims_comparisons_and_thresholds_see_what_was_measured_alone(
+    history: CommandLine, joined: RunState, tmp_path: Path
+) -> None:
+    plain = folded(history("show", "1", "--json").events)
+    assert points_of(joined) == points_of(plain)
+    mine, others = measured_state(joined), measured_state(plain)
+    assert mine is not None
+    assert others is not None
+    assert mine.cases == others.cases
+    assert mine.facts == others.facts
+    with pytest.raises(UnfitError):
+        thresholds_of(joined)
+    made = history("thresholds", "make", "--run", "1", "--out", tmp_path / "x.json")
+    assert made.code == UnfitError.exit_code
+    exports = history("export", "1", "--out", tmp_path / "thresholds.json")
+    assert exports.code == UnfitError.exit_code
+    assert "recorded" not in history("claims", "--simulate", "default").out
+
+
+def test_a_baseline_and_a_comparison_hold_the_cpu_alone(history: CommandLine) -> None:
+    compared = history("compare", "1", "2", "--json")
+    assert compared.code == 0, compared.err
+    assert RECORDED not in compared.out.replace("--beside", "")
+    assert '"cpu"' in compared.out.lower()
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "markdown", "html"])
+def test_every_export_of_results_carries_the_mark(history: CommandLine, kind: str) -> None:
+    assert RECORDED in history("export", "1", "--format", kind).out
+    assert RECORDED not in history("export", "2", "--format", kind).out
+
+
+def test_the_events_of_an_export_bring_no_recorded_time_into_another_history(
+    history: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json"
+    assert history("export", "1", "--out", path).code == 0
+    other = CommandLine(tmp_path / "other.db")
+    assert other("import", path).code == 0
+    devices = {each.device for each in other("show", "1", "--json").events if isinstance(each, model.DeviceSampled)}
+    assert devices == {"cpu"}
+
+
+def test_without_its_file_a_run_is_one_of_the_cpu(history: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cpugpu_tui.state.reference.by_hash", lambda digest: None)
+    state = exported(history("show", "1", "--json").events).state
+    assert state.gpu is None
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "remedy"),
+    [
+        (("run", "cnn"), "no recorded times of cnn", "choose from: matmul"),
+        (("run", "matmul", "--dtype", "bf16"), "matmul in bfloat16", "It has float32."),
+        (("run", "matmul", "--device", "cuda"), "only the CPU is timed here", "machine --beside"),
+    ],
+)
+def test_what_was_not_recorded_is_refused(
+    cpugpu: CommandLine, file: Path, words: tuple[str, ...], cause: str, remedy: str
+) -> None:
+    refused = cpugpu.here(*words, "--beside", file, "--simulate", "default")
+    assert refused.code == UsageError.exit_code
+    assert cause in refused.err
+    assert remedy in refused.err
+
+
+def test_a_simulated_reference_stands_beside_no_measured_cpu(cpugpu: CommandLine, file: Path) -> None:
+    refused = cpugpu.here("run", "matmul", "--size", "16", "--beside", file)
+    assert refused.code == UsageError.exit_code
+    assert "simulated GPU" in refused.err
+
+
+def changed(change: Callable[[dict[str, Any]], None]) -> bytes:
+    """Return a file in which somebody changed a value."""
+    import gzip
+
+    found = msgspec.json.decode(msgspec.json.encode(reference()))
+    change(found)
+    return gzip.compress(msgspec.json.encode(found))
+
+
+def set_time(value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda found: found["cases"][0][4][0]["latency"].__setitem__(0, value)
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (b"", "not a reference"),
+        (b"notes", "not a reference"),
+        (packed(reference())[:200], "damaged"),
+        (changed(lambda found: found.update(schema=2)), "schema 2"),
+        (changed(lambda found: found.update(kind="else")), "not a reference"),
+        (changed(lambda found: found.update(host="x" * MOST_BYTES)), "larger than 1 MB"),
+        (changed(lambda found: found.update(cores=0)), "impossible number of cores"),
+        (changed(lambda found: found["cases"].append(found["cases"][0])), "one is in it twice"),
+        (changed(lambda found: found["cases"][0].__setitem__(4, [])), "impossible number of starts"),
+        (changed(lambda found: found["cases"][0].__setitem__(2, 0)), "impossible size"),
+        (changed(set_time(-1.0)), "impossible time"),
+        (changed(set_time(1e300)), "impossible time"),
+        (changed(set_time("fast")), "not a reference: Expected `float`"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_a_sentence_of_cause_and_one_of_remedy(data: bytes, cause: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(data, "gpu.json.gz")
+    assert cause in refused.value.message
+    assert refused.value.message.startswith("gpu.json.gz")
+    assert refused.value.remedy
+
+
+def test_names_of_a_file_are_printable() -> None:
+    found = read(packed(reference(gpu="\x1b[31mH200\x1b[0m\n" + "x" * 300)), "gpu.json.gz")
+    assert found.gpu.isprintable()
+    assert found.gpu.startswith("H200")
+    assert len(found.gpu) <= 80

@@ -1,0 +1,154 @@
+"""A run of this machine's CPU beside the recorded times of a GPU: faces join them when they paint, nothing else does.
+
+What is saved, gated, judged by claims or written as a threshold are the measured times: `folding.measured_part`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from cpugpu_tui import model
+from cpugpu_tui.decide.starts import starts_interval
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model.quantities import joined
+from cpugpu_tui.state.device_times import ROUND_METRICS, DeviceTimes
+from cpugpu_tui.state.state import Row, RunState, once
+
+if TYPE_CHECKING:
+    from cpugpu_tui.state.reference import RecordedCase, Reference, Start
+
+RECORDED = model.RECORDED
+"""Mark of each row with recorded times, and name of their device."""
+
+INTERPOLATED = "interpolated"
+"""Mark of a row whose size lies between two recorded ones."""
+
+
+@once
+def with_recorded(run: RunState) -> RunState:
+    """Return a run with the recorded GPU that it stands beside; unchanged without one, or if its file is gone."""
+    if not run.plan.beside or run.gpu is not None:
+        return run
+    from cpugpu_tui.state.reference import by_hash  # few runs need msgspec to be shown
+
+    found = by_hash(run.plan.beside)
+    if found is None:
+        return run
+    known = _curves(run.plan.beside)
+    gpu = model.Device(RECORDED, found.text, simulated=found.simulated)
+    rows = {key: _joined(row, known) for key, row in run.rows.items()}
+    return replace(run, devices=(*run.devices, gpu), no_gpu=None, rows=rows)
+
+
+def _joined(row: Row, known: Mapping[tuple[str, str, str], Curve]) -> Row:
+    curve = known.get((row.case.workload, row.case.variant, row.case.dtype))
+    found = curve.at(row.case.size) if curve is not None and row.cpu is not None and row.status == "ok" else None
+    return row if found is None else replace(row, times={**row.times, RECORDED: found})
+
+
+@lru_cache(maxsize=2)
+def _curves(digest: str) -> Mapping[tuple[str, str, str], Curve]:
+    from cpugpu_tui.state.reference import by_hash
+
+    found = by_hash(digest)
+    return {} if found is None else curves_of(found)
+
+
+def curves_of(reference: Reference) -> Mapping[tuple[str, str, str], Curve]:
+    """Return workload, variant and dtype → their recorded times over the size."""
+    sweeps: dict[tuple[str, str, str], list[RecordedCase]] = {}
+    for each in reference.cases:
+        sweeps.setdefault(each.sweep, []).append(each)
+    return {sweep: Curve(cases) for sweep, cases in sweeps.items()}
+
+
+def require_recorded(name: str, reference: Reference, cases: Iterable[model.Case]) -> None:
+    """Refuse work of which a reference has no times at any size, such as a person's own code.
+
+    Raises:
+        UsageError: a case is of such work.
+    """
+    known = {each.sweep for each in reference.cases}
+    lacking = [case for case in cases if (case.workload, case.variant, case.dtype) not in known]
+    if not lacking:
+        return
+    dtypes = sorted({dtype for workload, variant, dtype in known
+                     if (workload, variant) == (lacking[0].workload, lacking[0].variant)})  # fmt: skip
+    what = f"{lacking[0].name} in {lacking[0].dtype}" if dtypes else lacking[0].name
+    remedy = (
+        f"It has {joined(dtypes)}." if dtypes
+        else "Run this on a machine with a GPU, or choose from: " + ", ".join(sorted({each[0] for each in known})) + "."
+    )  # fmt: skip
+    raise UsageError(f"{name} has no recorded times of {what}.", remedy)
+
+
+class Curve:
+    """The recorded times of a workload over its size."""
+
+    def __init__(self, cases: Sequence[RecordedCase]) -> None:
+        self._cases = sorted(cases, key=lambda case: case.size)
+        self._known = {case.size: case for case in cases}
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The recorded sizes, in rising order."""
+        return tuple(case.size for case in self._cases)
+
+    def at(self, size: int) -> DeviceTimes | None:
+        """Return the GPU's times at a size; None if it is neither recorded nor safely between two recorded sizes."""
+        if (case := self._known.get(size)) is not None:
+            return _times(case.starts, (RECORDED,))
+        for low, high in pairwise(self._cases):
+            if low.size < size < high.size:
+                metrics = [metric for metric in (model.LATENCY, *ROUND_METRICS) if self._is_smooth(low, high, metric)]
+                starts = _between(low, high, size, metrics)
+                return _times(starts, (RECORDED, INTERPOLATED)) if model.LATENCY in metrics else None
+        return None
+
+    def _is_smooth(self, low: RecordedCase, high: RecordedCase, metric: str) -> bool:
+        """Return whether the curve is a straight line beside two neighbours, on log-log, as far as the file tells.
+
+        Each of them is predicted from its own neighbours, twice as far apart, and has to lie within its interval.
+        """
+        places = [place for each in (low, high) if 0 < (place := self._cases.index(each)) < len(self._cases) - 1]
+        return bool(places) and all(self._predicts(place, metric) for place in places)
+
+    def _predicts(self, place: int, metric: str) -> bool:
+        before, case, after = self._cases[place - 1 : place + 2]
+        known = [math.log(median(start[metric])) for start in case.starts if start.get(metric)]
+        guessed = [math.log(median(start[metric]))
+                   for start in _between(before, after, case.size, [metric]) if start.get(metric)]  # fmt: skip
+        interval = starts_interval(known)
+        if interval is None or not guessed:
+            return False
+        return interval.low <= math.fsum(guessed) / len(guessed) <= interval.high
+
+
+def _between(low: RecordedCase, high: RecordedCase, size: int, metrics: Sequence[str]) -> tuple[Start, ...]:
+    """Return the times at a size between two others in each start that timed both, on a straight line in log-log."""
+    share = math.log(size / low.size) / math.log(high.size / low.size)
+    return tuple(
+        {
+            metric: [a ** (1 - share) * b**share for a, b in zip(one[metric], other[metric], strict=False)]
+            for metric in metrics
+            if one.get(metric) and other.get(metric)
+        }
+        for one, other in zip(low.starts, high.starts, strict=False)
+    )
+
+
+def _times(starts: Sequence[Start], marks: tuple[str, ...]) -> DeviceTimes:
+    first, *later = (
+        {metric: dict(enumerate(rounds, 1)) for metric, rounds in start.items() if rounds} for start in starts
+    )
+    others = {metric: rounds for metric, rounds in first.items() if metric != model.LATENCY}
+    return DeviceTimes(
+        RECORDED, round_ns=first.get(model.LATENCY, {}), other_round_ns=others, later=dict(enumerate(later, 1)),
+        samples={metric: tuple(rounds.values()) for metric, rounds in first.items()}, marks=marks,
+    )  # fmt: skip
