@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, finished, opened, readings, rounds, settled
 from tests.helpers.app.looking import done_run, reads
 from tests.helpers.app.looking import text_of as shown_by
-from tests.helpers.golden import GoldenWords
+from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
 
 from cpugpu_tui.model import (
     Case,
@@ -60,63 +60,44 @@ def text_of(lines: list[Spans]) -> str:
 # ------------------------------------------------------------------ rows
 
 
-def test_a_row_before_anything_is_known_shows_dashes() -> None:
-    cells = cells_of(run_of())
-    assert cells[Key.CASE] == "matmul 16"
+def without_gpu(*events: Event) -> RunState:
+    """A run on a machine without a GPU."""
+    alone = [event for event in events if getattr(event, "device", "") != "cuda:0"]
+    return run_of(DevicesFound(devices=DEVICES[:1], no_gpu="none"), *alone)
+
+
+FIRST = CASES[0]
+ROWS: dict[str, tuple[RunState, int]] = {
+    "nothing is known": (run_of(), 0),
+    "in progress": (run_of(*rounds(FIRST, 1_000, 20_000, 3)), 0),
+    "finished with fewer rounds than an interval needs":
+        (run_of(*rounds(FIRST, 1_000, 20_000, 3), finished(FIRST)), 0),
+    "finished": (run_of(*rounds(FIRST, 1_000, 20_000), finished(FIRST)), 0),
+    "an odd GPU": (run_of(*rounds(CASES[1], 1_000, 20_000)), 1),
+    "a second and a millisecond": (run_of(*rounds(FIRST, 1_035_000_000, 999_700)), 0),
+    "a mismatch": (run_of(*rounds(FIRST, 1_000, 20_000), CaseFailed(case=FIRST.key, kind="mismatch", message="m")), 0),
+    **{f"failed: {kind}": (run_of(CaseStarted(case=FIRST.key), CaseFailed(case=FIRST.key, kind=kind, message="m")), 0)
+       for kind in ("oom", "crashed", "skipped", "new")},
+    "a name of what differs": (run_of(cases=(
+        Case("vector-dot", 10**6, variant="dot"), Case("vector-dot", 10**6, variant="matmul", threads=4))), 1),
+    "a machine without GPU": (without_gpu(*rounds(FIRST, 1_000, 20_000, 8)), 0),
+}  # fmt: skip
+"""A run, and the row that is looked at."""
+
+
+def test_what_a_row_shows() -> None:
+    """Cells without a number are dashes; they are left out."""
+    told = {name: " | ".join(f"{key} {text.strip()}" for key, text in cells_of(run, index).items()
+                             if text.strip() not in ("", "–")) for name, (run, index) in ROWS.items()}  # fmt: skip
+    assert_golden("frames/rows", paragraphs(told))
+
+
+def test_a_mismatch_shows_no_time_and_one_device_alone_nothing_that_compares() -> None:
+    cells = cells_of(*ROWS["a mismatch"])
     assert cells[Key.CPU] == cells[Key.GPU] == cells[Key.SPEEDUP] == "–"
-    assert cells[Key.ROUNDS].strip() == ""
-
-
-def test_a_row_in_progress_shows_its_rounds_and_no_interval_below_five() -> None:
-    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000, 3)))
-    assert cells[Key.VERDICT] == "3 of 8"
-    assert cells[Key.PLUS_MINUS] == "–"
-    assert len(cells[Key.ROUNDS].split()[0]) == 3
-
-
-def test_a_finished_row_says_who_is_faster_in_words_and_by_how_much() -> None:
-    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])))
-    assert cells[Key.VERDICT] == "▼ CPU"
-    assert cells[Key.SPEEDUP] == "0.0500×"
-    assert cells[Key.CPU] == "1.00 µs"
-    assert cells[Key.WRITTEN] == "3.00×"
-
-
-def test_what_is_odd_has_a_tilde_at_the_number_it_concerns() -> None:
-    cells = cells_of(run_of(*rounds(CASES[1], 1_000, 20_000)), 1)
-    assert cells[Key.GPU].startswith("~")
-    assert not cells[Key.CPU].startswith("~")
-
-
-@pytest.mark.parametrize(
-    ("kind", "word"), [("oom", "✗ OOM"), ("crashed", "✗ crashed"), ("skipped", "· skipped"), ("new", "✗ new")]
-)
-def test_a_failed_row_says_what_happened(kind: str, word: str) -> None:
-    run = run_of(CaseStarted(case=CASES[0].key), CaseFailed(case=CASES[0].key, kind=kind, message="m"))
-    assert cells_of(run)[Key.VERDICT] == word
-
-
-def test_a_mismatch_shows_no_time() -> None:
-    failed = CaseFailed(case=CASES[0].key, kind="mismatch", message="m")
-    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000), failed))
-    assert cells[Key.CPU] == cells[Key.GPU] == cells[Key.SPEEDUP] == "–"
-
-
-def test_each_time_has_the_unit_that_reads() -> None:
-    cells = cells_of(run_of(*rounds(CASES[0], 1_035_000_000, 999_700)))
-    assert cells[Key.CPU] == "1.04 s"
-    assert cells[Key.GPU].removeprefix("~") == "1.00 ms"
-
-
-def test_fewer_rounds_than_an_interval_needs_are_counted() -> None:
-    cells = cells_of(run_of(*rounds(CASES[0], 1_000, 20_000, 3), finished(CASES[0])))
-    assert cells[Key.PLUS_MINUS] == "3 rounds"
-    assert cells[Key.VERDICT] == "▼ CPU", "observed"
-
-
-def test_a_row_names_only_what_differs() -> None:
-    cases = (Case("vector-dot", 10**6, variant="dot"), Case("vector-dot", 10**6, variant="matmul", threads=4))
-    assert cells_of(run_of(cases=cases), 1)[Key.CASE] == "vector-dot 1M matmul 4 threads"
+    labels = [column.label for column in columns(77, shape=shape_of(ROWS["a machine without GPU"][0], UNICODE))]
+    assert labels[:4] == ["case", "CPU", "95 % interval", "state"]
+    assert not {"GPU", "speedup", "with copies", "paper's error"} & set(labels)
 
 
 def names_of(cases: tuple[Case, ...], width: int) -> list[str]:
@@ -167,27 +148,6 @@ def test_no_two_rows_look_alike(cases: tuple[Case, ...]) -> None:
         found = names_of(cases, width)
         assert len(set(found)) == len(found), found
         assert max(map(len, found)) <= max(width, 17)
-
-
-def test_on_a_machine_without_gpu_the_sparkline_has_the_whole_width() -> None:
-    state = run_of().apply(DevicesFound(devices=DEVICES[:1], no_gpu="none"))
-    for event in rounds(CASES[0], 1_000, 20_000, 8):
-        state = state if getattr(event, "device", "") == "cuda:0" else state.apply(event)
-    cells = cells_of(state)
-    assert len(cells[Key.ROUNDS].strip()) == 8
-    assert cells[Key.GPU] == "–"
-
-
-def test_one_device_alone_has_an_interval_of_its_time() -> None:
-    only_cpu = run_of().apply(DevicesFound(devices=DEVICES[:1], no_gpu="none"))
-    events = [e for e in rounds(CASES[0], 1_000, 20_000, 8) if getattr(e, "device", "") != "cuda:0"]
-    for event in events:
-        only_cpu = only_cpu.apply(event)
-    cells = cells_of(only_cpu)
-    assert cells[Key.PLUS_MINUS].startswith("± ")
-    labels = [column.label for column in columns(77, shape=shape_of(only_cpu, UNICODE))]
-    assert labels[:4] == ["case", "CPU", "95 % interval", "state"]
-    assert not {"GPU", "speedup", "with copies", "paper's error"} & set(labels)
 
 
 async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size() -> None:
