@@ -36,7 +36,8 @@ class Raising:
 VALUES: dict[str, Any] = {
     "none": None, "true": True, "zero": 0, "negative": -1, "huge": 10**5_000, "large": 10**400, "nan": float("nan"),
     "infinite": float("inf"), "half": 0.5, "text": "?", "empty": "", "null": "\0", "surrogate": "\ud800",
-    "digits": "1" * 400, "bytes": b"16", "bytearray": bytearray(b"16"), "list": [None], "nested": [[1]], "no list": [],
+    "digits": "1" * 400, "long": "x" * 4_000, "bytes": b"16", "bytearray": bytearray(b"16"), "memory": memoryview(b"2"),
+    "list": [None], "nested": [[1]], "no list": [],
     "endless": itertools.count(1), "dictionary": {1: 2}, "set": {1.5}, "tensor": torch.ones(3),
     "scalar": torch.tensor(2.5), "decimal": Decimal("0.5"), "fraction": Fraction(1, 3), "complex": 1j,
     "object": object(), "type": int, "function": len, "raising": Raising(), "device": torch.device("meta"),
@@ -79,6 +80,7 @@ def test_an_argument_of_any_type_works_or_is_a_usage_error(
         before = len(planned)
         error = refusal(call, arguments)
         assert error is None or error.remedy, name
+        assert "--" not in str(error).replace("`cpugpu-tui export --schema`", ""), f"{name}: there are no options here"
         assert len(str(error)) < 600, name
         assert len(planned) == before + (error is None), name
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import CommandLine
+from tests.helpers.command_line import COMMAND, CommandLine
 
-from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
+from cpugpu_tui.config import paths
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 
 SIMULATE = ("--simulate", "default")
 MATMUL = ("run", "matmul", "--size", "8,16", "--rounds", "2", *SIMULATE)
@@ -30,7 +32,8 @@ def refused(cpugpu: CommandLine, *words: str) -> str:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("prune", ["history prune"]), ("themes", ["config themes"]), ("theme", ["config themes"]), ("runz", ["run"]),
+    [("prune", ["history prune"]), ("themes", ["config themes"]), ("theme", ["--theme"]),
+     ("version", ["--version"]), ("runz", ["run"]),
      ("verify", ["thresholds verify"]), ("shwo", ["show"]), ("hist", ["list", "history"]), ("delete", [])],
 )  # fmt: skip
 def test_an_unknown_command_suggests_those_of_groups_as_well(typed: str, meant: list[str], cpugpu: CommandLine) -> None:
@@ -38,6 +41,49 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed: str, meant: 
     wanted = f"No such command '{typed}'.{f' Did you mean {suggested}?' if meant else ''} See `"
     assert wanted in refused(cpugpu, typed)
     assert wanted in refused(cpugpu, *SIMULATE, typed, "--json")
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [("run 64", "takes sizes as --size 64."), ("run matmul 16:64", "takes sizes as --size 16:64."),
+     ("run matmul,softmax", "Separate names by spaces: matmul softmax."), ("run QUICK", "Did you mean 'quick'?"),
+     ("run mine.py", "add --workloads mine.py."), ("run model.py:f", "To time code, use `cpugpu-tui time model.py:f`."),
+     ("--simulate run quick", "'run' before it was taken for the value of --simulate."),
+     ("time python train.py", "Write -- before a command: `cpugpu-tui time -- python train.py`."),
+     ("time x @ x --n 64", "Quote code that has spaces: `cpugpu-tui time 'x @ x'`.")],
+)  # fmt: skip
+def test_what_was_meant_by_the_words_is_named(words: str, remedy: str, cpugpu: CommandLine) -> None:
+    assert remedy in refused(cpugpu, *words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [("rm 1-3", "Write each number alone, with spaces between them."), ("show 1,2", "Write each number alone"),
+     ("show a.json", "To read a file, use `cpugpu-tui import a.json`."),
+     ("compare a.json", "`cpugpu-tui import a.json`"),
+     ("export latest a.csv", "To write a file, use --out a.csv."),
+     ("export a.json", "To write a file, use --out a.json."),
+     ("history --filter n_>100", "Write it without spaces, for example n>1000."),
+     ("history --filter n_>=_100", "Invalid condition '>='."),
+     ("gate --against main", "Interpreter 'main' not found. Give the path of a Python that has torch.")],
+)  # fmt: skip
+def test_what_was_meant_by_the_words_about_saved_runs_is_named(words: str, remedy: str, one: CommandLine) -> None:
+    assert remedy in refused(one, *(word.replace("_", " ") for word in words.split()))
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [(("x @ x",), "Make x in --setup, for example --setup 'x = torch.rand(n, n)'."),
+     (("x.add_(1)", "--setup", "x = torch.rand(n)"), "Add --in-place")],
+)  # fmt: skip
+def test_the_remedy_of_a_failed_row_stands_below_the_table(
+    code: tuple[str, ...], remedy: str, cpugpu: CommandLine
+) -> None:
+    """The app showed it; the table of `time` said only what was wrong."""
+    done = cpugpu.here("time", *code, "--n", "8,16", "--worker", "thread", "--no-ceilings")
+    assert done.code == EXIT_CASES_FAILED
+    assert done.out.count(remedy) == 1
+    assert remedy in cpugpu.here("show", "latest").out
 
 
 @pytest.mark.parametrize("words", ["show last", "rm last", "export last", "tag last +a", "baseline main last"])
@@ -76,3 +122,25 @@ def test_an_unknown_ending_is_not_a_file_of_thresholds(one: CommandLine) -> None
     for name, more in (("t.txt", ("--format", "env")), ("t.JSON", ()), ("plain", ())):
         assert one.here("thresholds", "make", "--run", "latest", "--out", name, *more).code == EXIT_OK
     assert Path("t.JSON").read_text()[0] == Path("plain").read_text()[0] == "{"
+
+
+@pytest.mark.parametrize("words", [("new-workload", "mine"), ("telemetry", *SIMULATE, "--count", "1", "--record", "t")])
+def test_a_full_disk_leaves_no_empty_file_in_the_way_of_the_next_try(words: tuple[str, ...], one: CommandLine) -> None:
+    """The next one said: t already exists, choose a new file."""
+    before = sorted(Path().iterdir())
+    limited = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *COMMAND, *words)
+    done = subprocess.run(limited, capture_output=True, env=one.environment(), timeout=60, check=False)
+    assert done.returncode == EXIT_UNFIT
+    assert done.stderr
+    assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("words", ["history", "show", "export", "history prune --keep 1"])
+def test_without_a_history_on_a_read_only_disk_nothing_is_saved_yet(
+    words: str, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that the folder of the database cannot be created, and advised --no-save, which these do not have."""
+    monkeypatch.setattr(paths, "data_dir", lambda: Path("/proc/cpugpu-tui"))
+    monkeypatch.setattr(CommandLine, "environment", lambda self, **more: {})
+    monkeypatch.delenv("CPUGPU_DB", raising=False)
+    assert "No runs are saved yet in /proc/cpugpu-tui/results.db. Save one with" in refused(cpugpu, *words.split())

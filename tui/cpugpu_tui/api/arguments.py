@@ -119,7 +119,8 @@ def _flag(name: str, value: object) -> bool:
 
 def _number(name: str, value: Any, remedy: str) -> int | float:
     """Return a whole number or a float. Tensors and arrays of one element are numbers, too; texts and bools are not."""
-    if not isinstance(value, (bool, str, bytes, bytearray)) and type(value).__name__ != "bool_":
+    is_number = hasattr(type(value), "__float__") or hasattr(type(value), "__index__")  # float() also reads bytes
+    if is_number and not isinstance(value, bool) and type(value).__name__ != "bool_":
         for convert in (operator.index, float):
             try:
                 found: int | float = convert(value)

@@ -8,15 +8,19 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import CpuGpuError, UsageError, shown
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode
 from cpugpu_tui.workloads.code_target import load_target, parse_target
 from cpugpu_tui.workloads.own_code import own_code
 from cpugpu_tui.workloads.python_text import check_name, reading
+
+LONGEST_MESSAGE = 400
+"""Characters; an error may quote an argument of any length."""
 
 
 class Subject(NamedTuple):
@@ -167,9 +171,18 @@ def _stands_beside(inputs: object, what: object) -> bool:
 def in_python(text: str) -> str:
     """Return a remedy with arguments of the Python functions in place of options."""
     text = re.sub(r"--let (\w+)='([^']*)'", r"let={'\1': '\2'}", text).replace("--in-place", "in_place=True")
-    return re.sub(
-        r"--(setup|let|threads|dtype|device|max-seconds|rounds)\b", lambda found: found[1].replace("-", "_"), text
-    )
+    names = "setup|let|threads|dtype|device|max-seconds|rounds|simulate"
+    return re.sub(rf"--({names})\b", lambda found: found[1].replace("-", "_"), text)
+
+
+@contextmanager
+def said_in_python() -> Iterator[None]:
+    """Let errors name arguments in place of options."""
+    try:
+        yield
+    except CpuGpuError as error:
+        error.message, error.remedy = shown(in_python(error.message), LONGEST_MESSAGE), in_python(error.remedy)
+        raise
 
 
 def article(noun: str) -> str:

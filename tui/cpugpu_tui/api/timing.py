@@ -16,7 +16,7 @@ from typing import Any
 from cpugpu_tui.agent.main import THREAD_NAME
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.api.arguments import Arguments, checked
-from cpugpu_tui.api.subject import in_python
+from cpugpu_tui.api.subject import in_python, said_in_python
 from cpugpu_tui.cli.output.tables import state_text
 from cpugpu_tui.cli.running.one_run import controller_facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions
@@ -56,6 +56,7 @@ THREAD_PATIENCE_S = 1.0
 """How long ctrl+c waits for code in the caller's process: it stops after the block in flight."""
 
 
+@said_in_python()
 def crossover(
     what: What,
     n: Sizes = "16:4096",
@@ -106,6 +107,7 @@ def crossover(
     return _run(asked, sizes, find_crossover=ends is None)
 
 
+@said_in_python()
 def time_on(
     what: What,
     n: Sizes = 512,
@@ -221,7 +223,7 @@ def _leave() -> None:
 def _error(finished: RunFinished, cause: CpuGpuError | None) -> CpuGpuError:
     """Return the end of a failed run as the error that its exit code stands for."""
     kind = {EXIT_USAGE: UsageError, EXIT_UNFIT: UnfitError}.get(finished.exit_code, CpuGpuError)
-    return (type(cause) if cause is not None else kind)(finished.message, in_python(finished.remedy))
+    return (type(cause) if cause is not None else kind)(finished.message, finished.remedy)
 
 
 # ------------------------------------------------------------------ result

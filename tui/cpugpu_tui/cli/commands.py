@@ -42,11 +42,18 @@ class _Commands(TyperGroup):
         if word.startswith("-") or context.resilient_parsing or self.get_command(context, word) is not None:
             return super().resolve_command(context, arguments)
         names = {name: name for name in self.commands}
+        for option in (max(parameter.opts, key=len) for parameter in self.params):
+            names.setdefault(option.removeprefix("--"), option)
         for group, command in self.commands.items():
             for name in getattr(command, "commands", ()):
                 names.setdefault(name, f"{group} {name}")
         near = [word] if word in names else get_close_matches(word, names, 3, LIKE)
         meant = f" Did you mean {' or '.join(repr(names[each]) for each in near)}?" if near else ""
+        for parameter in self.params:
+            value = context.params.get(parameter.name or "")
+            if isinstance(value, str) and value in self.commands:
+                option = max(parameter.opts, key=len)
+                meant = f" {value!r} before it was taken for the value of {option}."
         raise UsageError(f"No such command {word!r}.{meant}", f"See `{context.command_path} --help`.")
 
 

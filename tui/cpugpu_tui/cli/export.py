@@ -6,6 +6,7 @@ Of an import, all files are read before the first run is saved.
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
-from cpugpu_tui.errors import UsageError, print_notice
+from cpugpu_tui.errors import NoSuchRunError, UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.export.stream import ExportedRun
@@ -132,7 +133,7 @@ def _written(name: str, runs: Sequence[ExportedRun], out: Path, *, samples: bool
     return files
 
 
-def _load(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
+def _load(names: Sequence[str], database: Path | None) -> list[ExportedRun]:
     """Return the named runs, each once.
 
     Raises:
@@ -143,7 +144,12 @@ def _load(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
     from cpugpu_tui.export.stream import exported
 
     with reading(database, must_exist=True) as store:
-        run_ids = dict.fromkeys(store.find(name) for name in names)
+        try:
+            run_ids = dict.fromkeys(store.find(name) for name in names)
+        except NoSuchRunError as error:
+            if file := next((name for name in names if Path(name).suffix), None):
+                error.remedy = f"To write a file, use --out {shlex.quote(file)}."
+            raise
         return [exported(store.load(run_id)) for run_id in run_ids]
 
 

@@ -30,6 +30,7 @@ def new_workload(given: NewGiven) -> None:
     """
     import shlex
 
+    from cpugpu_tui.export.target import sentence_for
     from cpugpu_tui.machine.text import printable
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.own_files import NAME
@@ -46,7 +47,12 @@ def new_workload(given: NewGiven) -> None:
         if path.is_dir():
             path = path / f"{name}.py"
         with path.open("x", encoding="utf-8") as file:
-            file.write(source(name))
+            try:
+                file.write(source(name))
+                file.flush()
+            except OSError:  # an empty file would have to be deleted before the next try
+                path.unlink(missing_ok=True)
+                raise
     except FileExistsError:
         raise UsageError(
             f"{path} already exists.", "Choose another file with --out, or delete the existing one."
@@ -57,7 +63,7 @@ def new_workload(given: NewGiven) -> None:
                 f"Cannot write {path}: the folder '{path.parent}' does not exist.",
                 "Create it, or choose another place with --out.",
             ) from None
-        raise UsageError(f"Cannot write {path}: {error.strerror}.", "Choose another place with --out.") from error
+        raise sentence_for(error, path) from error
     tell(f"Written to {path}. Check it with:")
     tell(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")
 

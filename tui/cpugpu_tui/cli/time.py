@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from cpugpu_tui.cli import options as opt
+from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import OwnCode
@@ -26,7 +29,16 @@ class TimeCommand(TyperCommand):
         """Parse what stands before the first `--`."""
         before = args[: args.index("--")] if "--" in args else args
         ctx.meta[COMMAND] = args[len(before) + 1 :] if "--" in args else None
-        return super().parse_args(ctx, before)
+        ctx.allow_extra_args = True  # to name what was meant
+        extra = super().parse_args(ctx, before)
+        if extra and not ctx.resilient_parsing:
+            words = [str(ctx.params["statement"]), *extra]
+            remedy, line = (
+                ("Write -- before a command", f"-- {shlex.join(words)}") if shutil.which(words[0])
+                else ("Quote code that has spaces", shlex.quote(" ".join(words)))
+            )  # fmt: skip
+            raise UsageError(f"Unexpected argument {extra[0]!r}.", f"{remedy}: `cpugpu-tui time {line}`.")
+        return extra
 
 
 class TimeGiven(opt.Given):
@@ -105,7 +117,6 @@ def time(given: TimeGiven) -> None:
     from cpugpu_tui.cli.running.in_turn import Side, run_in_turn
     from cpugpu_tui.cli.running.modes import run_headless
     from cpugpu_tui.cli.running.saving import Outputs
-    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.model import COMPILED, names_apart
     from cpugpu_tui.session.own_workloads import OwnWorkloads
 
@@ -159,7 +170,6 @@ def check_pair(given: TimeGiven) -> None:
     Raises:
         UsageError: one of them needs another, or excludes it.
     """
-    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.model import COMPILED
 
     if (given.on_cpu is None) != (given.on_gpu is None):
@@ -206,10 +216,6 @@ def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
     Raises:
         UsageError: it is no Python, or no command that can be run.
     """
-    import shlex
-
-    from cpugpu_tui.errors import UsageError
-
     if not given.other_side:
         return ()
     if not is_command:
@@ -234,7 +240,6 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[OwnCode, ...
     from dataclasses import replace
     from pathlib import Path
 
-    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.revisions import file_of_revision
     from cpugpu_tui.workloads.code_target import parse_target
 
@@ -295,7 +300,6 @@ def typed_codes(
     Raises:
         UsageError: it is missing, or no Python.
     """
-    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.typed_code import parameters
     from cpugpu_tui.workloads.own_code import own_code
 
@@ -314,7 +318,6 @@ def typed_commands(
     Raises:
         UsageError: it is missing, cannot be run, or has options that do not apply.
     """
-    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.typed_code import parameters
     from cpugpu_tui.workloads.own_command import own_command
 

@@ -80,7 +80,7 @@ def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
     baselines = ", ".join(map(printable, known))
     message = f"Unknown baseline, run or tag {printable(text)!r}.{f' Known baselines: {baselines}.' if known else ''}"
     near = get_close_matches(text, ["latest", *known], 1, LIKE)
-    if near or not is_baseline_name(text):
+    if near or not is_baseline_name(text) or text.endswith((".json", ".ndjson")):
         return UsageError(message, f"Did you mean {printable(near[0])!r}?" if near else error.remedy)
     create = f"`cpugpu-tui baseline {shlex.quote(text)} latest`"
     return UsageError(message, f"To list runs, use `cpugpu-tui history`. To create this baseline, use {create}.")

@@ -148,17 +148,14 @@ def prepare_folder(path: Path, create_parents: bool) -> None:
         except OSError as error:
             raise StoreError(
                 f"Cannot create the folder {folder} for the database: {error.strerror}.",
-                "Choose another file with --db, or use --no-save.",
+                "Choose another file with --db.",
             ) from error
     if not folder.is_dir():
         raise StoreError(
             f"The folder {folder} of the database does not exist.", "Create it, or choose another file with --db."
         )
     if path.exists() and not path.is_dir() and not path.is_file():
-        raise StoreError(
-            f"The database '{path}' is a device or a pipe, not a file.",
-            "Choose a file with --db, or save nothing with --no-save.",
-        )
+        raise StoreError(f"The database '{path}' is a device or a pipe, not a file.", "Choose a file with --db.")
     if path.is_dir():
         raise StoreError(
             f"The database '{path}' is a folder, not a file.",

@@ -98,10 +98,17 @@ def below_table(run: RunState, *, has_answers: bool, in_full: bool) -> list[str]
     where = partial(_rows_named, run) if in_full else lambda _: " (named by --explain)"
     marks = mark_lines(run, where) if is_survey(run) else mark_lines(run)
     lines = [
-        *answer, *reasons, *(run_receipt if in_full else caller_lines)(run), cut_short(run), *marks, *energy_lines(run),
-        *(notes(run) if in_full else warnings(run)),
+        *answer, *reasons, *remedy_lines(run), *(run_receipt if in_full else caller_lines)(run), cut_short(run), *marks,
+        *energy_lines(run), *(notes(run) if in_full else warnings(run)),
     ]  # fmt: skip
     return [line for line in lines if line]
+
+
+def remedy_lines(run: RunState) -> list[str]:
+    """Return what to do about rows that failed, each kind once; the table says only what happened."""
+    failures = [row.failure for row in run.rows.values() if row.failure is not None and row.failure.kind != "skipped"]
+    found = dict.fromkeys(f"{each.kind}: {each.remedy}" for each in failures if each.remedy)
+    return list(found)[:MOST_NAMED]
 
 
 def _rows_named(run: RunState, rows: Sequence[Row]) -> str:

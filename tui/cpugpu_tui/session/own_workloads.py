@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -56,6 +58,22 @@ class OwnWorkloads(NamedTuple):
     def preset(self, name: str) -> Preset | None:
         """Return a built-in or own preset; None if the name is unknown."""
         return PRESETS.get(name) or next((preset for preset in self.presets if preset.name == name), None)
+
+    def meant_by(self, name: str, workloads: Iterable[str]) -> str:
+        """Return the remedy for a name that no preset and none of these workloads has."""
+        known = {*PRESETS, *(preset.name for preset in self.presets), *workloads}
+        parts = name.replace(",", " ").split()
+        if name[:1].isdigit():
+            return f"`cpugpu-tui run` takes sizes as --size {name}."
+        if "," in name and known.issuperset(parts):
+            return f"Separate names by spaces: {' '.join(parts)}."
+        if name.endswith(".py"):
+            return f"To run the workloads of a file, add --workloads {shlex.quote(name)}."
+        if not re.fullmatch(r"[\w.,-]*", name):
+            return f"To time code, use `cpugpu-tui time {shlex.quote(name)}`."
+        near = get_close_matches(name.lower(), sorted(known), 1)
+        meant = f"Did you mean {near[0]!r}? " if near else ""
+        return f"{meant}`cpugpu-tui list` prints all names, and --workloads FILE adds your own."
 
     def files_of(self, workloads: Iterable[str]) -> tuple[OwnFile, ...]:
         """Return the files that these workloads come from."""

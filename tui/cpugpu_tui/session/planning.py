@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import chain
 
 from cpugpu_tui import model
@@ -152,12 +151,7 @@ def find_preset(name: str, own: OwnWorkloads, known: dict[str, model.WorkloadInf
     if preset is None and name in known:
         return Preset(name, (Part(name, known[name].sizes),), known[name].summary, "")
     if preset is None:
-        near = get_close_matches(name, [*PRESETS, *(each.name for each in own.presets), *known], 1)
-        raise FieldError(
-            "names", f"Unknown preset or workload {name!r}.",
-            (f"Did you mean {near[0]!r}? " if near else "")
-            + "`cpugpu-tui list` prints all names, and --workloads FILE adds your own.",
-        )  # fmt: skip
+        raise FieldError("names", f"Unknown preset or workload {name!r}.", own.meant_by(name, known))
     for part in preset.parts:
         if part.workload not in known:
             raise FieldError(

@@ -112,8 +112,7 @@ def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = F
             connection.close()
             raise
     refusal = StoreError(
-        f"Cannot write the database {path}: the file or its folder is read-only.",
-        "Choose another file with --db, or use --no-save.",
+        f"Cannot write the database {path}: the file or its folder is read-only.", "Choose another file with --db."
     )
     return Store(connection, path, refusal)
 

@@ -149,7 +149,7 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 # ------------------------------------------------------------------ faults
 
 
-_ELSEWHERE = "Choose another file with --db, or use --no-save."
+_ELSEWHERE = "Choose another file with --db."
 _FULL = (
     "The disk that holds the database {path} is full.",
     "Free some space, or choose a file on another disk with --db.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from difflib import get_close_matches
@@ -113,6 +114,18 @@ def _devices(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(label for _, label in devices), tuple(label for name, label in devices if name != "cpu")
 
 
+LIST_THEM = "Use a number from `cpugpu-tui history`, or 'latest' for the newest run."
+
+
+def how_to_name(text: str) -> str:
+    """Return the remedy for a text that names no run."""
+    if re.fullmatch(r"\d+([,-]\d+)+", text):
+        return "Write each number alone, with spaces between them."
+    if text.endswith((".json", ".ndjson")):
+        return f"To read a file, use `cpugpu-tui import {shlex.quote(text)}`."
+    return LIST_THEM
+
+
 # ------------------------------------------------------------------ the filter
 
 
@@ -171,6 +184,8 @@ def _condition(part: str) -> Condition | str:
     shown = _short(part)
     if size is not None:
         return _of_size(size[1], size[2], part)
+    if re.fullmatch(r"[<>]=?\d*", part):
+        raise UsageError(f"Invalid condition {shown!r}.", "Write it without spaces, for example n>1000.")
     if re.match(r"\w+[<>]", part):
         raise UsageError(f"Unknown filter {shown!r}.", "Only sizes can be compared, for example n>1000.")
     if not colon or name == "text":

@@ -17,14 +17,12 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.model import LATENCY
 from cpugpu_tui.store.connection import Connected
-from cpugpu_tui.store.filtering import RunSummary, parse_filter
+from cpugpu_tui.store.filtering import LIST_THEM, RunSummary, how_to_name, parse_filter
 from cpugpu_tui.store.insertion import number_of
 from cpugpu_tui.store.row_mapping import case_events, from_json, lacked_core, median_ns
 
 LATEST = "latest"
 """Name of the newest run in every command."""
-
-LIST_THEM = f"Use a number from `cpugpu-tui history`, or {LATEST!r} for the newest run."
 
 _SELECT = """
     SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,
@@ -192,7 +190,7 @@ class Reading(Connected):
         if len(matches) == 1:
             return str(matches[0]["run_id"])
         if not matches:
-            raise NoSuchRunError(f"No run matches {text!r}.", LIST_THEM)
+            raise NoSuchRunError(f"No run matches {text!r}.", how_to_name(text))
         named = ", ".join(f"{row['run_id']} (run {row['number']})" for row in matches[:5])
         more = f" and {len(matches) - 5} more" if len(matches) > 5 else ""
         raise UsageError(

@@ -11,7 +11,8 @@ from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.store import insertion, row_mapping
 from cpugpu_tui.store.connection import explained
-from cpugpu_tui.store.reading import LIST_THEM, Reading
+from cpugpu_tui.store.filtering import LIST_THEM
+from cpugpu_tui.store.reading import Reading
 
 _NOT_KEPT = (model.RunStarted, model.DevicesFound, model.RunFinished, model.Hello, model.Gap, model.Progressed)
 """Events that are stored elsewhere, or not at all."""

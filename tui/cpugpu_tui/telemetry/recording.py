@@ -92,10 +92,11 @@ class Recorder:
         except OSError as error:
             # Remove the part of this line that was written, or the file would end in the middle of a line.
             os.ftruncate(self._descriptor, self._whole_bytes)
-            raise UnfitError(
-                f"The trace cannot be written: {error.strerror}.",
-                f"{_REMEDIES.get(error.errno or 0, _REMEDY)}; {self._path} keeps all samples before.",
-            ) from None
+            remedy, rest = _REMEDIES.get(error.errno or 0, _REMEDY), f"; {self._path} keeps all samples before"
+            if not self._whole_bytes:  # an empty file would have to be deleted before the next try
+                self._path.unlink(missing_ok=True)
+                rest = ""
+            raise UnfitError(f"The trace cannot be written: {error.strerror}.", f"{remedy}{rest}.") from None
         self._whole_bytes += len(line)
 
 

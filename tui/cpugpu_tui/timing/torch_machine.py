@@ -279,6 +279,8 @@ class TorchMachine:
         if isinstance(workload, OWN):
             codes = (workload.code, *workload.code.sides)
             where, remedy = next(filter(None, (place_of(error, each) for each in codes)), ""), "Correct the code."
+            if isinstance(error, NameError) and error.name and not workload.code.target:
+                remedy = f"Make {error.name} in --setup, for example --setup '{error.name} = torch.rand(n, n)'."
         return CaseError("error", f"{where}{type(error).__name__}: {sentence(text)}", remedy)
 
     def _out_of_memory(self, case: model.Case, *, on_gpu: bool) -> CaseError:

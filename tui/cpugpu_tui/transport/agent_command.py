@@ -111,9 +111,7 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
         return [sys.executable, "-P", "-m", "cpugpu_tui.agent"], ()
     found = shutil.which(os.path.expanduser(python))
     if found is None:
-        raise UsageError(
-            f"Interpreter {printable(python)!r} not found.", "Use --python PATH with a Python that has torch."
-        )
+        raise UsageError(f"Interpreter {printable(python)!r} not found.", "Give the path of a Python that has torch.")
     descriptor = launchers.open_agent_zip()
     return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)
 

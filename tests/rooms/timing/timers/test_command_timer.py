@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,12 @@ def test_the_environment_hides_gpus_unless_the_command_takes_the_device(monkeypa
     assert environment_for(plain, "cpu", 0)[MARK] == str(os.getpid())
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert environment_for(plain, "cuda:1", 0)["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_a_command_was_told_to_use_the_threads_of_its_case(tmp_path: Path) -> None:
+    """`time --threads 1 -- COMMAND` on a busy machine said: 2 threads waited for a core, run with --threads 1."""
+    code = own_command(python("pass"))
+    timer, op = loaded(code, tmp_path)
+    assert timer.threads() == 2
+    timer.load(replace(op.case, threads=1), ())
+    assert timer.threads() == 1

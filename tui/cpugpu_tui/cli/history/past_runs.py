@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import paths
-from cpugpu_tui.errors import UsageError, print_notice
+from cpugpu_tui.errors import StoreError, UsageError, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import counted, duration, size_text
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
@@ -34,9 +34,16 @@ def reading(database: Path | None, *, must_exist: bool = False) -> Iterator[Stor
         StoreError: it cannot be read.
     """
     path = paths.database_path(database)
+    none_saved = UsageError(f"No runs are saved yet in {path}.", "Save one with `cpugpu-tui run quick`.")
     if must_exist and not path.exists():
-        raise UsageError(f"No runs are saved yet in {path}.", "Save one with `cpugpu-tui run quick`.")
-    with _closing(open_to_read(database)) as store:
+        raise none_saved
+    try:
+        opened = open_to_read(database)
+    except StoreError:
+        if path != paths.default_database_path() or path.exists():
+            raise
+        raise none_saved from None  # a read-only disk without a history
+    with _closing(opened) as store:
         yield store
 
 

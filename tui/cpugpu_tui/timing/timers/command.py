@@ -68,7 +68,7 @@ class CommandTimer(HostTimer):
         self._codes = codes
         self._folder = folder
         self._probes = probes
-        self._threads = threads
+        self._all_threads = self._threads = threads
         self._should_stop = should_stop
         self._announce = announce
         self._startup_ns: dict[tuple[str, ...], float] = {}
@@ -77,6 +77,7 @@ class CommandTimer(HostTimer):
         """Return the command with its words and environment for this device."""
         code = self._codes[case.workload]
         place = self.device.name
+        self._threads = case.threads or self._all_threads
         file = re.sub(r"[^\w.,-]", "_", f"{case.workload}-{case.size}-{place}")
         environment = environment_for(code, place, case.threads)
         return CommandOperation(
@@ -213,7 +214,7 @@ class CommandTimer(HostTimer):
         return DeviceSamples(())
 
     def threads(self) -> int:
-        """Return the number of cores that the command may use."""
+        """Return the number of threads that the command of the last case was told to use, or that of all cores."""
         return self._threads
 
     def on_one_thread(self, op: CommandOperation) -> None:
