@@ -13,7 +13,7 @@ from cpugpu_tui.model import work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.sentences import below_table, table_lines
 from cpugpu_tui.render.survey_sentences import survey_sentences
-from cpugpu_tui.render.sweep_words import MOST_IN_TABLE, exceptions, leader, sizes_text, where, who_wins
+from cpugpu_tui.render.sweep_words import MOST_IN_TABLE, exceptions, sizes_text, where, who_wins
 from cpugpu_tui.report.bars import OPEN, cells_of
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
@@ -76,14 +76,13 @@ def test_a_survey_is_cut_between_words(width: int) -> None:
 
 
 @given(st.text("CG=?~", min_size=2, max_size=7))
-def test_a_sweep_names_the_sizes_that_its_bar_shows_as_unclear_among_those_of_its_device(letters: str) -> None:
+def test_a_sweep_names_the_sizes_that_its_bar_shows_as_unclear_between_those_of_a_device(letters: str) -> None:
     """`from ≈ 3,060` stood beside a bar that was unclear up to 9,410: sizes were named by another rule than shown."""
     report = planted(letters)
     found, timed = report.resident, report.resident.timed
-    own = [part for part in found.ranges if part.winner == leader(found)]
     ends = range(10 * (len(letters) - 1) + 1)
     shown = dict(zip(ends, cells_of(report, len(ends)), strict=True))  # each size is alone in its cell
     unclear = [size.size for place, size in enumerate(timed) if shown[10 * place] == OPEN]
-    between = [size for size in unclear if any(part.first < size < part.last for part in own)]
+    between = [size for size in unclear if any(part.first < size < part.last for part in found.ranges)]
     told = exceptions(found).removeprefix(", unclear at ")
     assert told == (sizes_text(between, most=MOST_IN_TABLE) if between else "")

@@ -174,7 +174,7 @@ def test_the_crossover_of_the_chart_is_that_of_the_sentence(runs: list[RunState]
                 continue
             options = ChartOptions(in_words=False)
             lines = [plain(line) for line in chart_lines(run, answer.report.sweep, 120, 30, options, UNICODE)]
-            drawn = {number(each) for line in lines for each in re.findall(r"≈ ([\d,]+[MG]?)", line)}
+            drawn = {number(each) for line in lines for each in re.findall(r"(?:≈|over|X) ([\d,]+[MG]?)", line)}
             points = {point_size(each) for each in answer.report.resident.changes if not is_wide(each)}
             assert drawn == points or len(points) > 1 >= len(points - drawn), lines
             told = answer.sentences[0]

@@ -98,17 +98,22 @@ def _kernels(_run: RunState, row: Row) -> str:
 def _plus_minus(run: RunState, row: Row) -> str:
     """Return the 95 % interval of the speedup, or of the time if the run times only one device.
 
-    With too few rounds for an interval it is the number of rounds. In a run of several starts, an interval that holds
-    within one of them is in brackets.
+    With too few rounds for an interval it is the number of rounds. It is in brackets if it is of one of several starts.
     """
     found = judged(run, row).comparison
     if found is not None and found.low is None:
         return count_of(found.rounds, "round") if row.status == "ok" else NONE
     if found is not None:
         text = interval_text(found) or NONE
-        return f"({text})" if run.starts > 1 and text != NONE and not found.covers_starts else text
+        return f"({text})" if is_of_one_start(run, row) else text
     share = alone_plus_minus(row) if len(run.devices) < 2 else None  # `± 2.1 %` stood in a row without a speedup
     return NONE if share is None or math.isnan(share) else time_interval(next(iter(row.times.values())), share)
+
+
+def is_of_one_start(run: RunState, row: Row) -> bool:
+    """Return whether a row's interval holds within one of the run's several starts."""
+    found = judged(run, row).comparison if run.starts > 1 else None
+    return found is not None and bool(interval_text(found)) and not found.covers_starts
 
 
 def time_interval(times: DeviceTimes, share: float) -> str:

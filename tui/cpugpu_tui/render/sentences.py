@@ -24,7 +24,7 @@ from cpugpu_tui.render.answers import (
     lines_beside_table,
     named_on,
 )
-from cpugpu_tui.render.columns import COLUMNS, NONE, Key
+from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_of_one_start
 from cpugpu_tui.render.gpus import beside_words, device_texts
 from cpugpu_tui.render.receipts import caller_lines, run_receipt
 from cpugpu_tui.render.rows import sweep_name
@@ -142,7 +142,7 @@ def starts_text(run: RunState) -> str:
         earlier = sum(map(covers_starts, rows))
         return ", ".join(["1 start", *([f"{count_of(earlier, 'row')} with earlier ones"] if earlier else [])])
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
-    brackets = "" if all(map(covers_starts, rows)) else "; intervals in brackets: one"
+    brackets = "; intervals in brackets: one" if any(is_of_one_start(run, row) for row in rows) else ""
     return f"{run.starts}{asked} starts{brackets}"
 
 
@@ -150,8 +150,8 @@ def starts_sentence(run: RunState) -> str:
     """Return what the intervals are about: how many starts of the process; empty before the end of one."""
     if run.starts < 2:
         return _one_start(run)
-    rest = sum(not covers_starts(row) for row in run.rows.values() if row.status == "ok")
-    once = f" Those of {count_of(rest, 'row')}, in brackets, hold within one start." if rest else ""
+    is_mixed = any(row.status == "ok" and is_of_one_start(run, row) for row in run.rows.values())
+    once = " Those in brackets hold within one start." if is_mixed else ""
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
     is_whole = run.finished is not None and run.finished.status == "done" and not run.finished.message
     why = " (time for more ran out)" if asked and is_whole else ""
@@ -265,9 +265,10 @@ NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
 """Heading of the picture where that one does not fit, and its fewest cells."""
 
 LEGEND = (
-    "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins (with copies not, or unclear),"
-    " {both} also with copies, {open} unclear or the winner changes, {gap} timed sizes too far apart. A device wins"
-    " where it is faster by over {tie} with 95 % certainty. Thresholds name one that costs at most {cost} more instead."
+    "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins (with copies not, unclear or"
+    " not timed), {both} also with copies, {open} unclear or the winner changes, {gap} timed sizes too far apart."
+    " A device wins where it is faster by over {tie} with 95 % certainty. Thresholds name one that costs up to {cost}"
+    " more."
 ).format_map({**SIGNS, "tie": share_text(EQUIVALENCE), "cost": share_text(MOST_COST)})
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)

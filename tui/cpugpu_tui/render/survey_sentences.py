@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.model.quantities import joined, size_text
-from cpugpu_tui.render.sweep_words import bracket_text, exceptions, is_wide, point_size, where
+from cpugpu_tui.render.sweep_words import bracket_text, exceptions, is_wide, point_text, where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport
 from cpugpu_tui.report.segments import (
@@ -70,5 +70,5 @@ def _sizes(found: Condition) -> str:
         first = found.ranges[-1].first
         at = size_text(first) if first == found.timed[0].size else f"≤ {size_text(first)}"  # below it is unclear
     else:
-        at = bracket_text(change) if is_wide(change) else f"≈ {size_text(point_size(change))}"
+        at = bracket_text(change) if is_wide(change) else point_text(change)
     return f" ({at}{exceptions(found)})"

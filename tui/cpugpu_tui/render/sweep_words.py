@@ -189,9 +189,8 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> st
 
 
 def exceptions(found: Condition) -> str:
-    """Return `, unclear at 500`: sizes without a winner in the ranges of the device that a sentence is about."""
-    own = [part for part in found.ranges if part.winner == leader(found)]
-    sizes = [size.size for size in found.outside if any(part.first < size.size < part.last for part in own)]
+    """Return `, unclear at 500`: sizes without a winner between those that one device wins."""
+    sizes = [size.size for size in found.outside if any(part.first < size.size < part.last for part in found.ranges)]
     return f", unclear at {sizes_text(sizes, most=MOST_IN_TABLE)}" if sizes else ""
 
 

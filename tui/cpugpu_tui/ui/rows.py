@@ -11,7 +11,7 @@ from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, G
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import NO_CORE
 from cpugpu_tui.render import verdicts
-from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_on
+from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, is_of_one_start, time_text_on
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.rows import table_rows, thread_columns, threads_key, with_threads
 from cpugpu_tui.report.report import is_column, judged
@@ -48,9 +48,10 @@ BARS = "CPU left, GPU right; tall is slow"
 
 LESS_CERTAIN = "less certain ({open} shows why)"
 
+ONE_START = "one start"
 NO_WINNER_MOVED = "unclear with copies"
 FASTER_THAN_PEAK = "paper's time is too short for this GPU"
-"""Meanings of signs before the speedup with copies and the paper's error, which the pane omits without the column."""
+"""Meanings of the signs of three columns, which the pane omits without the column."""
 
 MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
     (ODD, LESS_CERTAIN,
@@ -62,6 +63,7 @@ MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
      lambda run, row, _: any(standing.is_slow for standing in row_standings(run, row).values())),
     (BAD, FASTER_THAN_PEAK, lambda run, row, _: is_impossible(run, row)),
     (row_names.NOT_SAVED, "not saved yet", lambda _, row, __: not row.saved),
+    ("( )", ONE_START, lambda run, row, _: is_of_one_start(run, row)),
     ("rounds:", BARS, lambda *_: False),
 )  # fmt: skip
 """Sign, meaning, and whether a row with this outcome has it; in the order of the line."""

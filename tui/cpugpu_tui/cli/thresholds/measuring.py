@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.analysis.regret import LEAST_ANSWERED, answered
+from cpugpu_tui.analysis.regret import LEAST_ANSWERED, NARROW, answered
 from cpugpu_tui.cli.output.printing import plain
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
@@ -203,7 +203,7 @@ def _parts_text(parts: Sequence[Part]) -> str:
     devices = ["", *(device for device, _ in groups), ""]
     texts = []
     for (device, spans), before, after in zip(groups, devices, devices[2:], strict=False):
-        is_alone = before == after and len(spans) == 1 and "–" not in spans[0]
+        is_alone = before == after and device and len(spans) == 1 and "–" not in spans[0]
         texts.append(f"{WORDS[device]} {joined(spans)}{' alone' if is_alone and before else ''}")
     return ", ".join(texts)
 
@@ -214,7 +214,7 @@ def coverage(thresholds: Thresholds) -> str:
     low = sorted((each for each in shares if shares[each] < LEAST_ANSWERED), key=shares.__getitem__)
     most = share_text(LEAST_ANSWERED)
     if not low:
-        return f"Every threshold answers at least {most} of its range."
+        return f"Every threshold answers at least {most} of its range, without gaps up to {NARROW}×."
     names = [f"{named(each)} {share_text(shares[each])}" for each in low[:MOST_FAILURES]]
     names += [f"{len(low) - MOST_FAILURES} more"] if len(low) > MOST_FAILURES else []
     return f"{len(low)} of {len(shares)} thresholds answer less than {most} of their range: {joined(names)}."

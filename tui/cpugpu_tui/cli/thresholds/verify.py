@@ -252,7 +252,7 @@ def _telling(each: Threshold, rows: Sequence[Row]) -> list[Size]:
 
 def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_json: bool) -> None:
     """Print the regret of each threshold and of all."""
-    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, MOST_OF_ONE
+    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, MOST_OF_ONE, NARROW
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.export.thresholds import named
 
@@ -276,7 +276,7 @@ def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_j
     meaning = (
         "Regret is how much longer the named device takes than the faster one. Its mean is over the range, by "
         f"logarithm. A threshold fails if its mean is certainly above {share_text(MOST_OF_ONE)}; a single size may be "
-        "above."
+        f"above. Gaps up to {NARROW}× between answers do not count."
     )
     console().print(plain(meaning), soft_wrap=True)
     count = f"{sum(each.is_failed for each in found.values())} of {len(found)} thresholds failed (asked: none)"

@@ -16,7 +16,7 @@ from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import count_of, named, size_text, time_text
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
-from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_size, where
+from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_text, where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import axis_of, is_column, sweep_in
 from cpugpu_tui.state.state import Row, RunState, threads_of
@@ -211,7 +211,7 @@ def _labels(horizontal: Axis, sizes: Sequence[int], crossing: Condition, marked:
     important = known[:2]
     for change in reversed(crossing.changes):
         if horizontal.low <= change.point <= horizontal.high and not is_wide(change):
-            at = spelled(f"≈ {size_text(point_size(change))}", glyphs)
+            at = spelled(point_text(change), glyphs)
             important += [(change.point, f"{word} {at}", "warn") for word in ("crossover", CROSSING)]
     return [*important, (marked, size_text(marked), "strong"), *known[2:]]
 

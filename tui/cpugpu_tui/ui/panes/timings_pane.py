@@ -28,7 +28,7 @@ from cpugpu_tui.ui.panes import timing_columns
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, rich_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
-from cpugpu_tui.ui.rows import BARS, FASTER_THAN_PEAK, LESS_CERTAIN, NO_WINNER_MOVED, legend, signs_of
+from cpugpu_tui.ui.rows import BARS, FASTER_THAN_PEAK, LESS_CERTAIN, NO_WINNER_MOVED, ONE_START, legend, signs_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -145,6 +145,7 @@ class TimingsPane(Vertical):
             LESS_CERTAIN: Key.CPU in keys or Key.SPEEDUP not in keys,  # the small view leaves the times out
             FASTER_THAN_PEAK: Key.WRITTEN in keys,
             NO_WINNER_MOVED: Key.MOVED in keys,
+            ONE_START: Key.PLUS_MINUS in keys,
         }
         self._fewer_signs = frozenset(words for words, is_shown in columns_of.items() if not is_shown)
         self._fill(run, look, width - beside - 1)
