@@ -67,6 +67,7 @@ SLICED = replace(gpu(0, "GPU-a"), instances=(MigInstance(3, "MIG-x", "1g.18gb", 
 NO_GPU = no_driver(12, "No driver. Ignore it.", has_hardware=False)
 STRANGERS = (GpuProcess(12, 3 << 30, "ada", "train.py", own=False), GpuProcess(99999, None, None, None, own=False),
              GpuProcess(5, None, "me", "python", own=True))  # fmt: skip
+MIXED = machine(gpu(0), replace(gpu(1, "GPU-1"), name="NVIDIA T4"))
 READ_ONLY = "Read-only file system"
 WRONG = machine(
     replace(gpu(ecc_uncorrected_count=2), persistence=False, throttle=("app-clocks",), processes=None),
@@ -118,6 +119,14 @@ MACHINES: dict[str, Facts] = {
     "MIG mode": machine(gpu(kernel_active_pct="mig")),
     "a corrected memory error": machine(gpu(ecc_corrected_count=1)),
     "an uncorrected memory error": machine(gpu(ecc_uncorrected_count=1)),
+    # which GPUs CUDA sees
+    **{f"CUDA_VISIBLE_DEVICES={text}": machine(environ={"CUDA_VISIBLE_DEVICES": text})
+       for text in ("", "-1", "NoDevFiles", "0", "0,5", "5")},
+    "a slice that is visible": machine(SLICED, environ={"CUDA_VISIBLE_DEVICES": "MIG-x"}),
+    "a slice that is not there": machine(SLICED, environ={"CUDA_VISIBLE_DEVICES": "MIG-y"}),
+    **{f"two models, CUDA_DEVICE_ORDER={order}": replace(MIXED, environ={"CUDA_DEVICE_ORDER": order} if order else {})
+       for order in ("", "FASTEST_FIRST", "PCI_BUS_ID", "pci")},
+    "one model, CUDA_DEVICE_ORDER=FASTEST_FIRST": machine(environ={"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}),
     # host, history, terminal
     "a quota of all cores": with_host(quota_cores=16.0),
     "a quota below the cores": with_host(quota_cores=2.5),

@@ -80,18 +80,25 @@ async def whole_series(pilot: Pilot[Any], keys: Sequence[str], count: int, gpu_f
 # ------------------------------------------------------------------ change
 
 
-async def test_the_second_run_tells_each_row_what_changed_as_soon_as_the_row_is_done() -> None:
+async def test_a_run_is_compared_with_the_last_finished_one_of_its_plan_as_soon_as_a_row_is_done() -> None:
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         assert "change" not in title_of(pilot)
         session = await fake_run.start_run(pilot)
         case = session.plan.cases[0]
-        session.put(*fake_run.rounds(case, 1e5, 2e4 * 1.1), fake_run.finished(case))
+        session.put(*fake_run.rounds(case, 1e5, 2e4 * 1.5), fake_run.finished(case))
         await fake_run.reach_gap(pilot, session)
-        assert told(pilot, "GPU change") == "+10.0%"
-        assert told(pilot, "CPU change") == "0.0%"
+        assert [told(pilot, f"{device} change") for device in ("GPU", "CPU")] == ["+50.0%", "0.0%"]
         assert told(pilot, "GPU change", row=1) == "–"
         assert "8 vs run 7" in title_of(pilot)
+        await fake_run.finish(pilot, session, "stopped")
+        await whole_run(pilot, 1.1)
+        assert told(pilot, "GPU change") == "+10.0%"
+        assert "9 vs run 7" in title_of(pilot), "a run that was stopped is no measure for the next"
+        assert "need 3 runs" in title_of(pilot), "one run is too few for a word"
+        pilot.app.change(request=replace(REQUEST, sizes="64,128"))
+        await whole_run(pilot)
+        assert " vs " not in title_of(pilot)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -107,57 +114,31 @@ async def test_the_title_leaves_out_what_would_be_cut(width: int) -> None:
         assert ("need 3 runs each" in line) == (width == 120)
 
 
-async def test_one_run_is_too_few_for_a_word_and_the_title_says_from_when_there_is_one() -> None:
-    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
-        await whole_run(pilot)
-        await whole_run(pilot, 1.5)
-        assert told(pilot, "GPU change") == "+50.0%"
-        assert "need 3 runs" in title_of(pilot)
-
-
 async def test_from_three_runs_each_on_a_word_stands_beside_the_percent() -> None:
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
+        assert len({session.series_id for session in pilot.app.backend.sessions}) == 1
+        assert told(pilot, "min-max %") == "0.2, 0.2"
+        assert "of 3 runs" in title_of(pilot)
         await whole_series(pilot, ["3", "r"], 3, gpu_factor=1.2)
         assert told(pilot, "GPU change") == "+20.0% slower"
         assert told(pilot, "CPU change") == "0.0% same"
         assert "10-12 vs" in title_of(pilot)
         await whole_series(pilot, ["3", "r"], 3)
         assert told(pilot, "GPU change") == "-16.7% faster"
+        await whole_run(pilot)
+        assert pilot.app.state.repeats == 1, "the count was for one series"
+        assert "of 3 runs" not in title_of(pilot)
 
 
-@pytest.mark.parametrize(("factor", "said"), [(1.2, "GPU +20% slower"), (1.0, "same"), (3.0, "GPU 3.00× slower")])
-async def test_80_columns_name_the_device_that_is_worst(factor: float, said: str) -> None:
+async def test_80_columns_name_the_device_that_is_worst_and_without_a_verdict_both() -> None:
     async with fake_run.opened(fake_run.new_app(REQUEST), (80, 24)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
-        await whole_series(pilot, ["3", "r"], 3, gpu_factor=factor)
-        assert told(pilot, "change CPU, GPU") == said
-
-
-async def test_80_columns_without_a_verdict_show_both_devices() -> None:
-    async with fake_run.opened(fake_run.new_app(REQUEST), (80, 24)) as pilot:
-        await whole_run(pilot)
-        await whole_run(pilot, 1.1)
+        for factor, said in ((1.2, "GPU +20% slower"), (1.2, "same"), (3.6, "GPU 3.00× slower")):
+            await whole_series(pilot, ["3", "r"], 3, gpu_factor=factor)
+            assert told(pilot, "change CPU, GPU") == said
+        await whole_run(pilot, 3.6 * 1.1)
         assert told(pilot, "change CPU, GPU").split() == ["0.0%", "+10.0%"]
-
-
-async def test_a_run_that_was_stopped_is_no_measure_for_the_next() -> None:
-    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
-        await whole_run(pilot)
-        session = await fake_run.start_run(pilot)
-        feed(session, 5.0)
-        await fake_run.finish(pilot, session, "stopped")
-        await whole_run(pilot, 1.1)
-        assert told(pilot, "GPU change") == "+10.0%"
-        assert "9 vs run 7" in title_of(pilot)
-
-
-async def test_another_plan_is_not_compared_with() -> None:
-    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
-        await whole_run(pilot)
-        pilot.app.change(request=replace(REQUEST, sizes="64,128"))
-        await whole_run(pilot)
-        assert " vs " not in title_of(pilot)
 
 
 async def test_without_utf8_the_columns_are_ascii() -> None:
@@ -291,17 +272,6 @@ async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
         await pilot.press("5")
         assert pilot.app.state.count == 0
         session.put(RunFinished(status="done"))
-
-
-async def test_a_count_makes_one_series_and_its_rows_say_how_far_the_runs_are_apart() -> None:
-    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
-        await whole_series(pilot, ["3", "r"], 3)
-        assert len({session.series_id for session in pilot.app.backend.sessions}) == 1
-        assert told(pilot, "min-max %") == "0.2, 0.2"
-        assert "of 3 runs" in title_of(pilot)
-        await whole_run(pilot)
-        assert pilot.app.state.repeats == 1  # the count was for one series
-        assert "of 3 runs" not in title_of(pilot)
 
 
 async def test_digits_in_the_filter_are_text() -> None:
