@@ -66,7 +66,7 @@ async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tu
 @pytest.mark.parametrize(
     ("code", "sentences"),
     [
-        state("no-driver", 12, ("libnvidia-ml.so.1", "only the CPU")),
+        state("no-driver", 12, ("libnvidia-ml.so.1", "time this CPU")),
         state("driver-not-loaded", 9, ("not loaded", "reboot")),
         slow_state("driver-updated", 18, ("was updated", "Reboot")),
         state("no-permission-at-all", 4, ("No permission", "/dev/nvidia")),

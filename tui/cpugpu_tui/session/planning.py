@@ -219,8 +219,8 @@ def _cases(
         if searched:
             ends = _ends(own or part.sizes, request.max_size if is_first else None)
             own = full_grid(*ends) if request.full else grid(*ends, search_limits.most_first(preset.limit_s))
-            if request.beside is not None:  # no GPU is there to search with
-                own = full_grid(*ends) if preset.limit_s else fine_grid(*ends)
+            if request.beside is not None:  # no GPU is there to search with; presets have to end in time
+                own = full_grid(*ends) if preset.is_search else fine_grid(*ends)
         # A variant applies to the parts that have it; those that have none of them keep theirs.
         variants = tuple(name for name in asked if _has(known[part.workload], name)) or part.variants
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)

@@ -94,6 +94,8 @@ COMMANDS: tuple[Command, ...] = (
             lambda s: s.may_start or s.may_play),
     Command("run-row", ("R",), "Run row", RUN, "Run the highlighted row again, alone.", "running.run_row",
             lambda s: s.ran and s.may_start and not s.past),
+    Command("beside", ("B",), "Beside", RUN, "Time the CPU beside the recorded times of a GPU server.",
+            "running.run_beside", IDLE),
     Command("own-code", ("o",), "Own code", RUN, "Time your own expression or function.", "coding.type", IDLE),
     Command("pause", ("space",), "Pause", RUN, "Pause or resume the run.", "running.pause",
             lambda s: s.live and not s.stopping),

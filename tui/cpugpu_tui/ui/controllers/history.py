@@ -9,6 +9,7 @@ from textual.timer import Timer
 
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.state.beside import with_recorded
 from cpugpu_tui.ui.app_state import SavedRunView
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages
 from cpugpu_tui.ui.live.saved_runs import OpenedRun, SavedRuns, ago
@@ -78,7 +79,7 @@ class History:
         ceilings = opened.run.run.plan.ceilings if opened.run.run is not None else ()
         age, state = ago(opened.summary.started_wall_ns, now_ns), port.state
         port.change(
-            **first, run=opened.run, telemetry=opened.telemetry, ceilings=ceilings,
+            **first, run=with_recorded(opened.run), telemetry=opened.telemetry, ceilings=ceilings,
             past=SavedRunView(opened.summary, age, state.own, before.notice if before else state.notice),
             situation=state.situation._replace(past=True, ran=True),
         )  # fmt: skip

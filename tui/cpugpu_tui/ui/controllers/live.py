@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError, UnfitError
+from cpugpu_tui.state.beside import with_recorded
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live import messages
@@ -135,6 +136,7 @@ class Live:
 def folded(run: RunState, telemetry: TelemetryState, new: Iterable[model.Event]) -> tuple[RunState, TelemetryState]:
     """Return both states after these events. Events after a run's end belong to the next run."""
     from cpugpu_tui.state.folding import folded as run_of
+    from cpugpu_tui.state.folding import measured_part
 
     together: list[model.Event] = []
     ended = run.finished is not None
@@ -146,4 +148,4 @@ def folded(run: RunState, telemetry: TelemetryState, new: Iterable[model.Event])
             run, together = RunState(), []
         together.append(event)
         ended = isinstance(event, model.RunFinished)
-    return run_of(together, run) if together else run, telemetry
+    return with_recorded(run_of(together, measured_part(run))) if together else run, telemetry

@@ -182,6 +182,17 @@ class Running:
         else:
             self.start(state.request)
 
+    def run_beside(self) -> None:
+        """Run the highlighted workload on the CPU, beside a recorded GPU. `r` repeats that."""
+        from cpugpu_tui.state.reference import shipped
+
+        name = next(iter(sorted(shipped(), reverse=True)), None)
+        if name is None:
+            self._port.say("This copy of cpugpu-tui has no recorded GPU; use `run quick --beside FILE`.")
+        else:
+            request = replace(self._port.state.request, beside=name, devices=("cpu",), parallel=False)
+            self.start(request, again=True)
+
     def run_row(self) -> None:
         """Run the highlighted row alone, with the seed and devices of its run."""
         found = self._repeating.plan_of_row()
@@ -235,8 +246,8 @@ class Running:
 
     # ---------------------------------------------------------------- starting
 
-    def start(self, request: PlanRequest) -> None:
-        """Run a request, or show why it cannot be run."""
+    def start(self, request: PlanRequest, *, again: bool = False) -> None:
+        """Run a request, or show why it cannot be run; `again` as in `begin`."""
         if self._is_refused():
             return
         try:
@@ -245,7 +256,7 @@ class Running:
             self._port.change(problem=error)
             return
         plan = self._consent.as_last_run(plan)
-        self.begin(plan, self._port.state.count or request.repeat, request.case_timeout_s)
+        self.begin(plan, self._port.state.count or request.repeat, request.case_timeout_s, again=again)
 
     def _run_saved(self, opened: OpenedRun) -> None:
         """Run the plan of a saved run with its seed, or show why this app cannot."""

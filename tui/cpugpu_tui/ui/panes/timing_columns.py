@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.model import DEVICE, ENERGY
+from cpugpu_tui.model import DEVICE, ENERGY, RECORDED
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, is_words, kernels_heading
 from cpugpu_tui.render.rows import threads_key
 from cpugpu_tui.render.verdicts import row_limit
@@ -103,6 +103,8 @@ class Shape(NamedTuple):
     """Whether short names are only sizes."""
     kernels: str = COLD
     """Heading of the kernel time."""
+    gpu: str = COLUMNS[Key.GPU].heading
+    """Heading of the GPU's time."""
 
 
 ANY_SHAPE = Shape()
@@ -120,7 +122,9 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
     elif rows.cpu_only(run):
         without |= WITHOUT_GPU
     is_of_sizes = varying_of(run) <= {"size"} and not any(is_column(run, sweep) for sweep in run.sweeps)
-    return Shape(gpus if len(gpus) > 1 else (), without, name_widths(run, glyphs), is_of_sizes, kernels_heading(run))
+    gpu = RECORDED if RECORDED in gpus else Shape().gpu
+    several = gpus if len(gpus) > 1 else ()
+    return Shape(several, without, name_widths(run, glyphs), is_of_sizes, kernels_heading(run), gpu)
 
 
 def columns(
@@ -155,7 +159,7 @@ def columns(
     widths = {Key.CASE: case, **chosen, Key.ROUNDS: sparkline}
     is_alone = Key.SPEEDUP in shape.without
     headings = {key: COLUMNS[key].heading for key in widths if key in COLUMNS}
-    headings[Key.KERNEL] = shape.kernels
+    headings |= {Key.KERNEL: shape.kernels, Key.GPU: shape.gpu}
     if shape.is_of_sizes and case <= short:
         headings[Key.CASE] = COLUMNS[Key.SIZE].heading
     if sparkline >= 15 and not shape.gpus and not is_alone:

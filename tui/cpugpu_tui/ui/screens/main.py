@@ -33,8 +33,8 @@ NAME_CELLS = 13
 ROWS = "For each size the table shows CPU time, GPU time and speedup. The answer appears below it."
 CLAIMS = "These workloads repeat experiments of five publications ({claims} lists their claims):"
 DEMO = (
-    "No NVIDIA GPU was found, so only the CPU can be timed. To see a recorded GPU run, press {quit} and start"
-    " `cpugpu-tui demo` (90 s)."
+    "No NVIDIA GPU was found. Press {beside} to time this CPU beside the recorded times of a GPU server. To watch a"
+    " recorded run, press {quit} and start `cpugpu-tui demo` (90 s)."
 )
 
 
