@@ -25,7 +25,7 @@ GROUPED = {"config": "config", "history": "history", "show": "runs", "rm": "runs
 """First word of commands that share a file → the file."""
 
 
-WITHIN = {("fleet", "hosts"): "run", ("thresholds", "show"): "make"}
+WITHIN = {("fleet", "hosts"): "run", ("reference", "make"): "reference", ("thresholds", "show"): "make"}
 
 
 def commands_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

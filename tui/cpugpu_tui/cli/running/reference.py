@@ -57,7 +57,7 @@ class ReferenceGiven(opt.Given):
 
 @opt.takes(commands.command(), ReferenceGiven, "out max_seconds python simulate")
 def make(given: ReferenceGiven) -> None:
-    """Time the survey's 20 workloads on this machine's GPU, for --beside on machines without one.
+    """Time 20 workloads on this GPU, for --beside on machines without one.
 
     Every size is timed with its inputs on the GPU and with copies, in three starts of the process, within 10 minutes.
     Peak rates come first, then each workload at a few sizes, then the sizes between. The file is written after each
