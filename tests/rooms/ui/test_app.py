@@ -35,10 +35,10 @@ async def test_r_runs_what_is_highlighted() -> None:
         assert pilot.app.focused is table_of(pilot)
 
 
-async def test_rows_fill_while_the_run_goes_on() -> None:
+async def test_rows_fill_while_the_run_goes_on_under_a_cursor_that_follows_until_it_is_moved() -> None:
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
-        first, second, third, *_ = session.plan.cases
+        first, second, third, fourth, *_ = session.plan.cases
         session.put(
             *fake_run.rounds(first, 1_000, 20_000), fake_run.finished(first), *fake_run.rounds(second, 2_000, 20_000, 3)
         )
@@ -52,34 +52,29 @@ async def test_rows_fill_while_the_run_goes_on() -> None:
         session.put(*fake_run.rounds(third, 3_000, 20_000, 1))
         await fake_run.reach_gap(pilot, session, third)
         assert table_of(pilot).highlighted == third.key
-
-
-async def test_the_cursor_stays_where_the_person_put_it() -> None:
-    async with fake_run.opened() as pilot:
-        session = await fake_run.start_run(pilot)
-        await fake_run.reach_gap(pilot, session, session.plan.cases[1])
         await pilot.press("home")
-        await fake_run.reach_gap(pilot, session, session.plan.cases[3])
-        assert table_of(pilot).highlighted == session.plan.cases[0].key
+        await fake_run.reach_gap(pilot, session, fourth)
+        assert table_of(pilot).highlighted == first.key
 
 
-async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> None:
-    async with fake_run.opened() as pilot:
+async def test_after_the_run_the_answer_names_the_bracket_and_r_starts_over_with_empty_rows() -> None:
+    app = fake_run.new_app()
+    async with fake_run.opened(app) as pilot:
         await done_run(pilot)
         assert "≈ 77 (50–100)" in text_of(pilot, "#answer")
         assert "done, 7 cases" in text_of(pilot, "#status")
         assert "run 7" in text_of(pilot, "#status")
         assert "Run again" in text_of(pilot, "#keys")
         assert pilot.app.backend.prepared == 1
-
-
-async def test_r_again_starts_over_with_empty_rows() -> None:
-    async with fake_run.opened() as pilot:
-        await done_run(pilot)
         session = await fake_run.start_run(pilot)
         await fake_run.reach_gap(pilot, session)
         assert all("–" in line for line in shown(pilot))
         assert len(pilot.app.backend.sessions) == 2
+        session.put(*fake_run.whole_sweep(session.plan))
+        await fake_run.finish(pilot, session)
+        await pilot.press("q")  # without a run it leaves at once, with the last one
+        await fake_run.settled(pilot, lambda: app.return_value is not None)
+    assert app.return_value.run.settled == 7
 
 
 async def test_repeats_make_one_series() -> None:
@@ -99,7 +94,7 @@ async def test_repeats_make_one_series() -> None:
 # ------------------------------------------------------------------ during a run
 
 
-async def test_space_pauses_and_resumes_and_says_so() -> None:
+async def test_space_pauses_and_resumes_x_stops_after_the_block_and_twice_at_once() -> None:
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
         await pilot.press("space")
@@ -109,17 +104,12 @@ async def test_space_pauses_and_resumes_and_says_so() -> None:
         await pilot.press("space")
         assert session.asked == ["pause", "resume"]
         assert "paused" not in text_of(pilot, "#status")
-
-
-async def test_x_stops_after_the_block_and_twice_at_once() -> None:
-    async with fake_run.opened() as pilot:
-        session = await fake_run.start_run(pilot)
         await pilot.press("x")
-        assert session.asked == ["stop"]
+        assert session.asked[2:] == ["stop"]
         assert "stopping" in text_of(pilot, "#status")
         assert "Stop now" in text_of(pilot, "#keys")
         await pilot.press("x")
-        assert session.asked == ["stop", "kill"]
+        assert session.asked[2:] == ["stop", "kill"]
         await fake_run.settled(pilot, lambda: not pilot.app.state.situation.live)
         assert "stopped" in text_of(pilot, "#status")
         assert pilot.app.backend.prepared == 1, "the next r would wait seconds for its agent to import torch"
@@ -165,15 +155,6 @@ async def test_quitting_asks_only_during_a_run() -> None:
     assert app.return_value.exit_code == 0
 
 
-async def test_q_without_a_run_leaves_at_once_with_the_last_run() -> None:
-    app = fake_run.new_app()
-    async with fake_run.opened(app) as pilot:
-        await done_run(pilot)
-        await pilot.press("q")
-        await fake_run.settled(pilot, lambda: app.return_value is not None)
-    assert app.return_value.run.settled == 7
-
-
 # ------------------------------------------------------------------ parameters
 
 
@@ -186,29 +167,19 @@ async def test_the_form_changes_what_r_runs() -> None:
         assert [case.size for case in session.plan.cases] == [8, 16]
 
 
-@pytest.mark.parametrize(
-    ("field", "typed", "said"),
-    [
-        ("sizes", ",x", "'x'"),
-        ("dtype", "float99", "'float99'"),
-        ("threads", "none", "'none'"),
-        ("repeat", "x", "'1x'"),
-        ("rounds", "0", "'auto0'"),
-        ("max_seconds", "soon", "'nonesoon'"),
-    ],
-)
-async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens(
-    field: str, typed: str, said: str
-) -> None:
+async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens() -> None:
+    wrong = (("sizes", ",x", "'x'"), ("dtype", "float99", "'float99'"), ("threads", "none", "'none'"),
+             ("repeat", "x", "'1x'"), ("rounds", "0", "'auto0'"), ("max_seconds", "soon", "'nonesoon'"))  # fmt: skip
     async with fake_run.opened(size=(80, 24)) as pilot:
-        await pilot.press("enter")
-        pilot.app.screen.query_one(f"#{field}").focus()
-        await pilot.press("end", *typed)
-        assert said in " ".join(text_of(pilot, f"#{field}-hint").split())
-        await pilot.press("enter")
-        assert isinstance(pilot.app.screen, WorkloadForm)
-        await pilot.press("escape")
-        assert pilot.app.state.request == PlanRequest()
+        for field, typed, said in wrong:
+            await pilot.press("enter")
+            pilot.app.screen.query_one(f"#{field}").focus()
+            await pilot.press("end", *typed)
+            assert said in " ".join(text_of(pilot, f"#{field}-hint").split())
+            await pilot.press("enter")
+            assert isinstance(pilot.app.screen, WorkloadForm)
+            await pilot.press("ctrl+c")
+            assert pilot.app.state.request == PlanRequest()
 
 
 # ------------------------------------------------------------------ states
@@ -241,8 +212,11 @@ async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -
         assert not pilot.app.state.situation.live
 
 
-async def test_a_run_that_cannot_be_saved_says_so_all_the_time() -> None:
+async def test_what_cannot_be_saved_is_said_all_the_time_and_markup_in_strange_names_is_text() -> None:
     async with fake_run.opened() as pilot:
+        pilot.app.backend.notice("[red]not[/] markup [oops")
+        await fake_run.settled(pilot, lambda: "[red]not[/] markup [oops" in text_of(pilot, "#status"))
+        assert "[red]not" in pilot.app.screen.query_one("#status").render_line(0).text
         pilot.app.backend.notice("Not saved: the disk is full.")
         await fake_run.settled(pilot, lambda: "disk is full" in text_of(pilot, "#status"))
         await done_run(pilot)
@@ -270,10 +244,3 @@ async def test_a_fault_on_the_run_thread_is_a_sentence_and_the_app_goes_on(monke
         assert "ZeroDivisionError: oops" in text_of(pilot, "#answer")
         assert not pilot.app.state.situation.live
         assert pilot.app.is_running
-
-
-async def test_markup_in_strange_names_is_text() -> None:
-    async with fake_run.opened() as pilot:
-        pilot.app.backend.notice("[red]not[/] markup [oops")
-        await fake_run.settled(pilot, lambda: "[red]not[/] markup [oops" in text_of(pilot, "#status"))
-        assert "[red]not" in pilot.app.screen.query_one("#status").render_line(0).text

@@ -57,64 +57,38 @@ def repaints(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Region, ...
 # ------------------------------------------------------------------ painting
 
 
-async def test_one_cell_repaints_one_region_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = TableApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        with repaints(monkeypatch) as calls:
-            app.table.upsert("row3", {"gpu": "7.5"})
-            await pilot.pause()
-        assert calls == [(Region(24, 4, 10, 1),)]  # cells of 12 + 2 and 8 + 2 stand left of it, the header above
-        assert app.line(4) == " case 3             3.0       7.5"
-
-
-async def test_cells_of_a_row_that_change_together_are_one_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = TableApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        with repaints(monkeypatch) as calls:
-            app.table.upsert("row3", {"case": "case 3", "cpu": "3.1", "gpu": "7.5"})
-            await pilot.pause()
-        assert calls == [(Region(14, 4, 20, 1),)]
-
-
-async def test_what_is_already_shown_repaints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_cells_that_change_in_sight_are_repainted_neighbours_as_one_region(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.table.upsert("row4", {"gpu": Text("9.9", style="red")})
         await pilot.pause()
-        with repaints(monkeypatch) as calls:
-            app.table.upsert("row3", {"case": "case 3", "cpu": Text("3.0")})
+        # Cells of 12 + 2 and 8 + 2 stand left of the third one, the header above.
+        for row, cells, regions in (
+            ("row3", {"gpu": "7.5"}, [(Region(24, 4, 10, 1),)]),
+            ("row3", {"case": "case 3", "cpu": "3.1", "gpu": "8.5"}, [(Region(14, 4, 20, 1),)]),
+            ("row29", {"gpu": "7.5"}, []),
+        ):
+            with repaints(monkeypatch) as calls:
+                app.table.upsert(row, cells)
+                await pilot.pause()
+            assert calls == regions
+        assert app.line(4) == " case 3             3.1       8.5"
+        with repaints(monkeypatch) as calls:  # all of this is shown already
+            app.table.upsert("row3", {"case": "case 3", "cpu": Text("3.1")})
             app.table.upsert("row4", {"gpu": Text("9.9", style="red"), "unseen": "no column has it"})
             app.table.upsert("row3", {})
             app.table.set_columns(COLUMNS)
             app.table.order(app.table.row_keys)
             await pilot.pause()
         assert calls == []
-
-
-async def test_a_row_outside_the_window_repaints_nothing_and_is_right_when_scrolled_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    app = TableApp()
-    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.upsert("row4", {"gpu": Text("9.9", style="green")})
         await pilot.pause()
-        with repaints(monkeypatch) as calls:
-            app.table.upsert("row29", {"gpu": "7.5"})
-            await pilot.pause()
-        assert calls == []
+        styles = [segment.style for segment in app.table.render_line(5) if "9.9" in segment.text]
+        assert [style.color.name for style in styles if style and style.color] == ["green"], "a change of colour alone"
         await pilot.press("G")
         assert app.line(23) == " case 29           29.0       7.5"
-
-
-async def test_a_change_of_colour_alone_is_a_change() -> None:
-    app = TableApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.table.upsert("row3", {"gpu": Text("7.5", style="red")})
-        app.table.upsert("row3", {"gpu": Text("7.5", style="green")})
-        await pilot.pause()
-        styles = [segment.style for segment in app.table.render_line(4) if "7.5" in segment.text]
-        assert [style.color.name for style in styles if style and style.color] == ["green"]
 
 
 async def test_a_line_of_one_style_is_one_segment_and_still_answers_the_mouse() -> None:
@@ -132,19 +106,13 @@ async def test_a_line_of_one_style_is_one_segment_and_still_answers_the_mouse() 
 # ------------------------------------------------------------------ content
 
 
-async def test_text_from_strangers_is_text_and_too_long_text_says_so() -> None:
-    app = TableApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.table.upsert("row0", {"case": "[bold]x[/]", "cpu": "123456789.0"})
-        await pilot.pause()
-        assert app.line(1) == " [bold]x[/]    1234567…         –"
-
-
-async def test_a_text_that_its_owner_changes_later_is_noticed() -> None:
+async def test_text_from_strangers_is_text_too_long_text_says_so_and_later_changes_are_noticed() -> None:
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         mine = Text("7")
-        app.table.upsert("row0", {"gpu": mine})
+        app.table.upsert("row0", {"case": "[bold]x[/]", "cpu": "123456789.0", "gpu": mine})
+        await pilot.pause()
+        assert app.line(1) == " [bold]x[/]    1234567…         7"
         mine.append("8")
         app.table.upsert("row0", {"gpu": mine})
         await pilot.pause()
@@ -206,22 +174,19 @@ async def test_keys_move_the_cursor() -> None:
         assert app.chosen == ["row1"]
 
 
-async def test_cursor_follows_the_run_and_stays_in_view() -> None:
+async def test_cursor_follows_the_run_also_to_a_row_that_is_still_to_come_or_goes() -> None:
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        app.table.follow("row27")
-        await pilot.pause()
-        assert app.table.highlighted == "row27"
-        assert "case 27" in "\n".join(app.line(y) for y in range(24))
-
-
-async def test_cursor_waits_for_a_row_that_is_announced_before_it_exists() -> None:
-    app = TableApp()
-    async with app.run_test(size=(80, 24)):
         app.table.follow("late")
         assert app.table.highlighted == "row0"
         app.table.upsert("late", {"case": "late"})
         assert app.table.highlighted == "late"
+        app.table.remove_row("late")
+        assert app.table.highlighted == "row29", "which is not the person's move"
+        app.table.follow("row27")
+        await pilot.pause()
+        assert app.table.highlighted == "row27"
+        assert "case 27" in "\n".join(app.line(y) for y in range(24))
 
 
 async def test_cursor_stays_where_the_person_put_it_until_they_put_it_back() -> None:
@@ -239,16 +204,6 @@ async def test_cursor_stays_where_the_person_put_it_until_they_put_it_back() -> 
         assert app.table.highlighted == "row8"
         app.table.follow("row9")
         assert app.table.highlighted == "row9"
-
-
-async def test_rows_that_go_from_under_the_cursor_do_not_count_as_the_persons_move() -> None:
-    app = TableApp()
-    async with app.run_test(size=(80, 24)):
-        app.table.follow("row29")
-        app.table.remove_row("row29")
-        assert app.table.highlighted == "row28"
-        app.table.follow("row3")
-        assert app.table.highlighted == "row3"
 
 
 async def test_a_new_table_is_followed_again() -> None:
