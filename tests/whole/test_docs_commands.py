@@ -238,8 +238,8 @@ def test_the_job_of_the_docs_passes_until_a_threshold_moves(cpugpu: CommandLine,
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_python_example_of_the_docs_runs(cpugpu: CommandLine) -> None:
-    _, example = fences(ROOT / "docs" / "own-code.md", "python")
+def test_the_python_examples_of_the_docs_run(cpugpu: CommandLine) -> None:
+    _, example, comparing = fences(ROOT / "docs" / "own-code.md", "python")
     done = subprocess.run(
         [sys.executable, "-c", example], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
         env=cpugpu.environment(CPUGPU_SIMULATE=STEADY),
@@ -250,6 +250,12 @@ def test_the_python_example_of_the_docs_runs(cpugpu: CommandLine) -> None:
     assert len(rows) == 2
     shown = float(answer.removeprefix("The GPU wins from n ≈ ").split()[0])
     assert float(crossing.split()[0]) == pytest.approx(shown, rel=0.01)
+    done = subprocess.run(
+        [sys.executable, "-c", comparing], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+        env=cpugpu.environment(CPUGPU_SIMULATE=STEADY),
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert [line.split()[:2] for line in done.stdout.splitlines()[1:3]] == [["64", "CPU"], ["1024", "CPU"]]
 
 
 # ------------------------------------------------------------------ what the program itself tells to type

@@ -10,12 +10,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cpugpu_tui.api.timing import Result, TimedRow, crossover, time_on
+    from cpugpu_tui.api.comparing import ComparedRow, Comparison, compare
+    from cpugpu_tui.api.timing import Result, TimedRow, crossover, load, time_on
     from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
     from cpugpu_tui.workloads.contract import Workload, workload
 
 __version__ = "0.2.0"
 __all__ = [
+    "ComparedRow",
+    "Comparison",
     "CpuGpuError",
     "Result",
     "TimedRow",
@@ -23,14 +26,17 @@ __all__ = [
     "UsageError",
     "Workload",
     "__version__",
+    "compare",
     "crossover",
+    "load",
     "time_on",
     "workload",
 ]
 
 _PLACES = {
     "workload": "workloads.contract", "Workload": "workloads.contract", "crossover": "api.timing",
-    "time_on": "api.timing", "Result": "api.timing", "TimedRow": "api.timing", "CpuGpuError": "errors",
+    "time_on": "api.timing", "Result": "api.timing", "load": "api.timing", "compare": "api.comparing",
+    "Comparison": "api.comparing", "ComparedRow": "api.comparing", "TimedRow": "api.timing", "CpuGpuError": "errors",
     "UsageError": "errors", "UnfitError": "errors",
 }  # fmt: skip
 """Public name → its module in this package."""

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.agent.main import THREAD_NAME
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.api.arguments import Arguments, checked
+from cpugpu_tui.api.rows import Rows
 from cpugpu_tui.api.subject import in_python, said_in_python
+from cpugpu_tui.cli.history.past_runs import reading
 from cpugpu_tui.cli.output.tables import state_text
-from cpugpu_tui.cli.running.one_run import controller_facts, telemetry
+from cpugpu_tui.cli.running.one_run import Progress, controller_facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.config.installing import install_remedy
@@ -26,7 +29,7 @@ from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
 from cpugpu_tui.machine.processes import adopt_orphans
-from cpugpu_tui.model import Event, Plan, RunFinished
+from cpugpu_tui.model import Event, Plan, RunFinished, typed_name
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
 from cpugpu_tui.render.curves import charts
@@ -39,6 +42,7 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads.caller_code import held
@@ -143,6 +147,17 @@ def time_on(
     return _run(asked, sizes, find_crossover=False)
 
 
+def load(name: str | int = "latest", database: str | os.PathLike[str] | None = None) -> Result:
+    """Return a saved run: its number, the start of its id, or `"latest"`.
+
+    Raises:
+        UsageError: there is no such run.
+        CpuGpuError: the history cannot be read.
+    """
+    with reading(None if database is None else Path(database), must_exist=True) as store:
+        return Result.of(folded(store.load(store.find(str(name)))))
+
+
 def _run(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
     """Run a plan to its end. ctrl+c raises KeyboardInterrupt after the agent's process has ended.
 
@@ -176,9 +191,12 @@ def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
     is_simulated = plan.simulation is not None
     state = RunState()
 
+    progress = Progress()
+
     def see(event: Event) -> None:
         nonlocal state
         state = state.apply(event)
+        progress.show(state, event)
 
     with ExitStack() as stack:
         if subject.own is not None and not is_simulated:
@@ -193,6 +211,7 @@ def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
         session = Session(plan, agents, outbox, facts=controller_facts(), ceilings=True, began_s=began_s)
         if save:  # without a history nothing shows the readings
             stack.enter_context(telemetry((session,), plan, agents.pids))
+        stack.callback(progress.clear)
         finished = session.run(see)
         if finished.status == "failed":
             raise _error(finished, session.error)
@@ -257,10 +276,12 @@ class TimedRow:
     """Words for what disturbed the times."""
     failure: str
     """Why there is no time, with the remedy; empty if there is one."""
+    name: str = ""
+    """The code, or the workload of a saved run."""
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Rows):
     """The answer to "is it faster on the GPU?" with the numbers behind it. `print` shows the table."""
 
     answer: str
@@ -332,6 +353,7 @@ def _row(run: RunState, row: Row) -> TimedRow:
         with_copies=copied.speedup if copied is not None else None, limited_by=_text(run, row, Key.LIMIT),
         marks=tuple(row_marks(run, row)),
         failure=f"{failure} {in_python(row.failure.remedy)}".strip() if row.failure is not None else "",
+        name=typed_name(row.case.workload, run.plan.codes),
     )  # fmt: skip
 
 

@@ -54,7 +54,11 @@ class Duet:
         fails as a whole, the others are stopped.
         """
         with ThreadPoolExecutor(len(self.sessions), thread_name_prefix="duet") as pool:
-            return tuple(pool.map(partial(self._run_one, deliver), range(len(self.sessions))))
+            try:
+                return tuple(pool.map(partial(self._run_one, deliver), range(len(self.sessions))))
+            except BaseException:  # ctrl+c in a program that calls this: the pool would wait for its threads
+                self.kill()
+                raise
 
     def _run_one(self, deliver: Callable[[int, Event], None], index: int) -> RunFinished:
         status = "failed"

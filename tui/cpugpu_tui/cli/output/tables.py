@@ -131,9 +131,17 @@ def print_state(
 # ------------------------------------------------------------------ comparison tables
 
 
-def show_comparison(found: SeriesComparison) -> None:
-    """Print the differences between the machines, the verdicts, and the geometric mean."""
+def comparison_text(found: SeriesComparison) -> str:
+    """Return what `show_comparison` prints."""
     out = console()
+    with out.capture() as printed:
+        show_comparison(found, out)
+    return printed.get()
+
+
+def show_comparison(found: SeriesComparison, out: Console | None = None) -> None:
+    """Print the differences between the machines, the verdicts, and the geometric mean."""
+    out = out or console()
     print_lines(out, [against(found)])
     if found.differences:
         out.print(differences_table(found.differences))

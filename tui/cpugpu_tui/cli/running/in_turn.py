@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -88,6 +88,16 @@ class Played:
     """Event clocks that the first pair of agents has checked."""
     is_over: bool = False
     """Whether it was stopped, or a side cannot run."""
+    is_quiet: bool = False
+    """For callers in Python: signals are theirs, and what would be printed is only noted."""
+    notices: list[str] = field(default_factory=list)
+    """What was printed."""
+
+    def tell(self, text: str) -> None:
+        """Note a notice and print it on stderr."""
+        self.notices.append(text)
+        if not self.is_quiet:
+            print_notice(text)
 
     @property
     def text(self) -> str:
@@ -134,7 +144,7 @@ def duet_plan(request: PlanRequest, sides: Sequence[Side], worker: str) -> Plan:
 
 def play(
     request: PlanRequest, plan: Plan, sides: Sequence[Side], outbox: Outbox | None, judge: Judge,
-    see: one_run.See = lambda _state, _event: None, began_s: float | None = None,
+    see: one_run.See = lambda _state, _event: None, began_s: float | None = None, *, is_quiet: bool = False,
 ) -> Played:  # fmt: skip
     """Run pairs of agents until every case is decided or the time limit, since `began_s` or now, is over.
 
@@ -144,7 +154,7 @@ def play(
     duet_id, started_s, (*series, placebo) = new_id(), time.monotonic(), [
         Series(side.name, ()) for side in (*sides, sides[0])
     ]  # fmt: skip
-    played, sides = Played(tuple(series), placebo), (*sides, sides[0])
+    played, sides = Played(tuple(series), placebo, is_quiet=is_quiet), (*sides, sides[0])
     series_ids, ready, number, known = [new_id() for _ in sides], 0, 0, plan.cases
     with ExitStack() as stack:
         agents = [Agents(each.python, simulated=plan.simulation is not None, own=request.own.words())
@@ -153,7 +163,7 @@ def play(
             stack.callback(each.close)
         while plan.cases and not played.is_over:
             number += 1  # of the pairs for these cases
-            if sys.stderr.isatty():
+            if sys.stderr.isatty() and not is_quiet:
                 print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
             ready = ready or at_once(next(look for look in LOOKS if look >= number) - number + 1, len(sides))
             for each in agents:
@@ -202,7 +212,7 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
         progress.show(states[index], event)
 
     with (
-        one_run.signals_stop(duet),
+        nullcontext() if played.is_quiet else one_run.signals_stop(duet),
         one_run.telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}),
     ):
         while any(each.is_starting for each in agents) and not duet.stopping:
@@ -218,13 +228,13 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
     played.visits_s += duet.visits_s
     played.clocks = tuple(states[0].clocks.values())
     names = [series.name for series in played.series] if plan.is_of_two_codes else [""] * len(agents)
-    played.exit_code = max(played.exit_code, _exit_code(duet, ended, names))
+    played.exit_code = max(played.exit_code, _exit_code(duet, ended, names, played))
     played.is_over = duet.stopping or any(each.status != "done" for each in ended)
     for series, each in zip(played.series, events, strict=False):
         for event in each:
             if isinstance(event, CaseFailed) and event.kind != "skipped":
                 played.failed.add(event.case)
-                print_notice(f"{event.case} failed in {series.name}: {event.message} {event.remedy}".strip())
+                played.tell(f"{event.case} failed in {series.name}: {event.message} {event.remedy}".strip())
     *sides, played.placebo = (
         replace(series, runs=(*series.runs, run)) if (run := measured(each)) is not None else series
         for series, each in zip((*played.series, played.placebo), events, strict=True)
@@ -235,17 +245,17 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
         for key in [each for each in base if each not in played.failed]:
             found = [differing_results({"": base[key]}, {"": other[key]}) for other in others if key in other]
             if any(found):
-                print_notice(f"n = {base[key].case.size:,}: {found[0]}. Correct one of the codes.")
+                played.tell(f"n = {base[key].case.size:,}: {found[0]}. Correct one of the codes.")
                 played.failed.add(key)
                 played.exit_code = max(played.exit_code, EXIT_CASES_FAILED)
 
 
-def _exit_code(duet: Duet, ended: Sequence[RunFinished], names: Sequence[str]) -> int:
-    """Return the exit code of a pair. Print why a side could not run; the others were stopped then."""
+def _exit_code(duet: Duet, ended: Sequence[RunFinished], names: Sequence[str], played: Played) -> int:
+    """Return the exit code of a pair. Tell why a side could not run; the others were stopped then."""
     failed = [each for each in ended if each.status == "failed"]
     for name, each in zip(names, ended, strict=False):
-        if each in failed:
-            one_run.say_why(replace(each, message=f"{name}: {each.message}") if each.message and name else each)
+        if each in failed and each.message:
+            played.tell(f"cpugpu-tui: {f'{name}: ' if name else ''}{each.message} {each.remedy}".strip())
     return duet.signal_exit or max(each.exit_code for each in failed or ended)
 
 

@@ -156,8 +156,9 @@ class ProgressLine:
 
     def __init__(self) -> None:
         self.stream = sys.stderr
-        self.is_live = self.stream.isatty()
-        self._painted_s = 0.0
+        is_notebook = type(self.stream).__module__.startswith("ipykernel")
+        self.is_live = self.stream.isatty() or is_notebook
+        self._erase, self._painted_s = "\r" + " " * 80 + "\r" if is_notebook else "\r\x1b[K", 0.0
 
     @property
     def is_due(self) -> bool:
@@ -167,13 +168,13 @@ class ProgressLine:
     def paint(self, text: str) -> None:
         """Draw a text, which must fit the line: a wrapped one cannot be removed."""
         self._painted_s = time.monotonic()
-        self.stream.write(f"\r\x1b[K{text}")
+        self.stream.write(f"{self._erase}{text}")
         self.stream.flush()
 
     def clear(self) -> None:
         """Remove the line."""
         if self.is_live:
-            self.stream.write("\r\x1b[K")
+            self.stream.write(self._erase)
             self.stream.flush()
 
 

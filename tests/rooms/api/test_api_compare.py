@@ -1,0 +1,148 @@
+"""`compare`, `load` and rows as dictionaries: what a script or a notebook gets of two codes and of saved runs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
+
+import cpugpu_tui
+from cpugpu_tui import Comparison, Result, UnfitError, UsageError, load, time_on
+from cpugpu_tui.cli.running.one_run import ProgressLine
+
+SETUP = "x = torch.rand(n, n)"
+SIMULATED = f"{FAST},noise=0.002,duet_factor=1.06"
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, CommandLine]:
+    """A comparison that was made inside a running event loop, in a thread, and its history."""
+    cpugpu = CommandLine(tmp_path_factory.mktemp("compared") / "history.db")
+    found: list[Comparison] = []
+
+    async def notebook() -> None:
+        found.append(cpugpu_tui.compare("x @ x", "torch.mm(x, x)", [64, 2048], setup=SETUP, simulate=SIMULATED,
+                                        save=True))  # fmt: skip
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CPUGPU_DB", str(cpugpu.database))
+        thread = threading.Thread(target=lambda: asyncio.run(notebook()))
+        thread.start()
+        thread.join(PATIENCE_S)
+    return found[0], cpugpu
+
+
+def test_the_answer_and_the_rows_say_where_it_is_slower(compared: tuple[Comparison, CommandLine]) -> None:
+    found, cpugpu = compared
+    assert "GPU: NEW is slower than OLD at n = 2,048, by +4." in found.answer
+    rows = {(row["size"], row["device"]): row for row in found.records()}
+    row = rows[2048, "GPU kernels"]
+    assert row["verdict"] == "SLOWER"
+    assert row["ratio"] == pytest.approx(1.06, rel=0.01)
+    assert row["new_ns"] / row["old_ns"] == pytest.approx(row["ratio"])
+    assert row["low"] < row["ratio"] < row["high"]
+    assert found.answer.split(". ")[0] in found.table()
+    assert "NEW x @ x" in found._repr_html_()
+    shown = cpugpu.here("compare", "1", "2").out
+    assert found.answer.split(". ")[0] in shown, "the history says the same"
+
+
+def test_a_saved_run_is_loaded_with_its_name(
+    compared: tuple[Comparison, CommandLine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, cpugpu = compared
+    monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))
+    found = load("latest")
+    assert isinstance(found, Result)
+    assert [(row["name"], row["size"]) for row in found.records()] == [("x @ x", 64), ("x @ x", 2048)]
+    assert load(1, cpugpu.database).records()[0]["name"] == "torch.mm(x, x)"
+    with pytest.raises(UsageError, match="99"):
+        load(99)
+
+
+def test_rows_are_a_dataframe_where_pandas_is(
+    compared: tuple[Comparison, CommandLine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = compared
+    pandas: Any = ModuleType("pandas")
+    pandas.DataFrame = lambda records: ("frame", records)
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    assert found.frame() == ("frame", found.records())
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UnfitError, match="pandas") as error:
+        found.frame()
+    assert "records()" in error.value.remedy
+
+
+def test_the_plot_has_a_line_for_each_time(compared: tuple[Comparison, CommandLine]) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    axes = compared[0].plot()
+    assert axes.get_legend_handles_labels()[1] == ["CPU", "GPU", "GPU kernels"]
+    matplotlib.pyplot.close(axes.figure)
+
+
+@pytest.mark.parametrize(
+    ("new", "more", "says"),
+    [
+        (lambda x: x, {}, "a lambda cannot be imported"),
+        ("x +", {}, "Invalid statement"),
+        ("x", {"let": {"x": lambda n: n}}, "runs in this process alone"),
+        ("x", {"old_setup": "y = ("}, "Invalid setup"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_usage_error(new: Any, more: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        cpugpu_tui.compare(new, "x * 1", 8, setup="x = torch.rand(n)", simulate=FAST, **more)
+
+
+def test_a_code_that_fails_says_why(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import no_such_library\ndef f(n):\n    return n\n")
+    with pytest.raises(UnfitError, match="no_such_library"):
+        cpugpu_tui.compare(f"{tmp_path}/bad.py:f", "n + 1", 8, device="cpu")
+
+
+class Cell(io.StringIO):
+    """The stream of a notebook, which is no terminal."""
+
+
+def test_a_notebook_has_a_progress_line_and_a_pipe_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Cell())
+    assert not ProgressLine().is_live
+    monkeypatch.setattr(Cell, "__module__", "ipykernel.iostream")
+    line = ProgressLine()
+    line.paint("3 of 8 cases")
+    line.clear()
+    assert line.is_live
+    assert sys.stderr.getvalue().endswith("3 of 8 cases\r" + " " * 80 + "\r")  # type: ignore[attr-defined]
+
+
+SCRIPT = f"""
+import os, signal, threading
+import cpugpu_tui
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+cpugpu_tui.compare("x @ x", "x @ x + 0", 64, setup={SETUP!r}, simulate="pace=1,noise=0.5")
+"""
+
+
+def test_ctrl_c_raises_and_leaves_no_process() -> None:
+    caller = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert caller.stderr.splitlines()[-1] == "KeyboardInterrupt", caller.stderr
+    assert caller.returncode == -signal.SIGINT
+
+
+def test_records_of_a_timing_are_its_rows() -> None:
+    found = time_on("x @ x", 64, setup=SETUP, simulate=FAST)
+    (record,) = found.records()
+    assert record["gpu_ns"] == found.rows[0].gpu_ns
