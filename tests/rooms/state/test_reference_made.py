@@ -11,6 +11,7 @@ from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.cli.running import reference
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.state.reference import read
 from cpugpu_tui.workloads import PRESETS
 
 
@@ -50,6 +51,7 @@ def test_the_file_names_no_machine_and_no_person(cpugpu: CommandLine, tmp_path: 
     path = tmp_path / "gpu.json.gz"
     for _ in range(2):  # a file of the program's own is written again
         assert cpugpu.here("reference", "make", "-o", path, "--simulate", "default").code == EXIT_OK
+    assert read(path.read_bytes(), "gpu").ceilings is not None
     ceilings = held(path)["ceilings"]
     assert (ceilings["hostname"], ceilings["uuid"], ceilings["clock"]) == ("", None, None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from cpugpu_tui.state.state import RunState
 
 HOW = "To measure the GPU too: cpugpu-tui machine --measure"
-
-PATIENCE_S = 5.0
-"""How long to wait for the driver's list of GPUs. Without persistence mode it must wake each GPU first."""
 
 commands = typer.Typer()
 
@@ -67,17 +64,9 @@ def _memory(device: Device) -> str:
 
 def nvml_indices() -> dict[str, int]:
     """Return NVML's index by UUID, of GPUs and MIG instances. Empty if the driver does not answer."""
-    from cpugpu_tui.telemetry.driver import Asker
+    from cpugpu_tui.cli.running.gpu_reader import GpuReader
 
-    asker = Asker()
-    asker.start()
-    asker.ask(set())
-    answer = asker.answer(PATIENCE_S)
-    asker.end()
-    if answer is None:  # an NVML call hangs: abandon its thread
-        return {}
-    asker.join(PATIENCE_S)
-    gpus = answer.gpus
+    gpus = GpuReader().gpus()
     whole = {gpu.uuid: gpu.index for gpu in gpus if gpu.uuid}
     return whole | {each.uuid: gpu.index for gpu in gpus for each in gpu.instances if each.uuid}
 
@@ -162,9 +151,10 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
 
 
 def measured(
-    options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None
-) -> tuple[tuple[Ceilings, ...], RunState, int]:
-    """Calibrate devices in an agent and save their ceilings.
+    options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None,
+    also: Callable[[Event], None] = lambda _event: None,
+) -> tuple[tuple[Ceilings, ...], RunState, int]:  # fmt: skip
+    """Calibrate devices in an agent and save their ceilings; `also` is called with each event.
 
     Return the ceilings of each device that was measured completely, the state of the run, and the exit code.
     """
@@ -178,6 +168,7 @@ def measured(
     found: list[Ceilings] = []
 
     def see(_state: RunState, event: Event) -> None:
+        also(event)
         if isinstance(event, CeilingsMeasured):
             found.append(event.ceilings)
 

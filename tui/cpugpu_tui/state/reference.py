@@ -249,9 +249,13 @@ def _wrong(found: Reference) -> Iterator[str]:
     if not all(0 <= value < math.inf for value in found.readings.values()):
         yield "reading"
     if (peaks := found.ceilings) is not None:
-        lines = [number for line in peaks.transfers.values() for number in (line.alpha_ns, line.bytes_per_s)]
-        known = [each for each in (peaks.synchronize_ns, peaks.round_trip_ns) if each is not None]
-        if not all(0 < each < math.inf for each in (*peaks.flops.values(), peaks.copy_bytes_per_s, *lines, *known)):
+        lines = peaks.transfers.values()
+        costs = (*(line.alpha_ns for line in lines), peaks.synchronize_ns or 0.0, peaks.round_trip_ns or 0.0)
+        rates = (*peaks.flops.values(), *(line.bytes_per_s for line in lines), peaks.copy_bytes_per_s)
+        # A fit may find no fixed cost.
+        if not all(0 < each < math.inf for each in (*rates, peaks.launch_ns)) or not all(
+            0 <= each < math.inf for each in costs
+        ):
             yield "peak rate"
     keys = [(*each.sweep, each.size) for each in found.cases]
     if len(set(keys)) < len(keys):

@@ -66,6 +66,7 @@ def make(given: ReferenceGiven) -> None:
     Exit code: 0 written, 3 a case or the peak rates are missing, 4 no GPU.
     """
     from cpugpu_tui.cli.machine import measured
+    from cpugpu_tui.cli.running.gpu_reader import GpuReader
     from cpugpu_tui.cli.running.options import RunOptions, found_python
     from cpugpu_tui.export import target
     from cpugpu_tui.state.reference import packed, recorded
@@ -75,11 +76,12 @@ def make(given: ReferenceGiven) -> None:
     ends_s = float(given.context.obj) + given.max_seconds - SPARE_S
     python = found_python(given.python, simulation=given.simulation)
     options = RunOptions(python=python, save=False)
-    peaks, state, code = measured(options, ("cuda:0",), given.simulation)
+    reader = GpuReader(given.simulation)
+    peaks, state, code = measured(options, ("cuda:0",), given.simulation, reader.see)
     if not state.devices:  # no GPU; `measured` has printed why
         raise typer.Exit(code)
     ceilings = next((each for each in peaks if each.device != "cpu"), None)
-    readings = readings_of(state.gpu.uuid if state.gpu is not None else None, given.simulation)
+    readings = reader.readings(state.gpu.uuid if state.gpu is not None else None)
     states: list[RunState] = []
     with closing(Agents(python, simulated=given.simulation is not None)) as agents:
         for state in _starts(plan_of(given.simulation), agents, ends_s):
@@ -145,34 +147,15 @@ def _starts(plan: Plan, agents: Agents, ends_s: float) -> Iterator[RunState]:
         plan = replace(plan, cases=cases, is_repeat=True, clocks=tuple(state.clocks.values()))
 
 
-def readings_of(uuid: str | None, simulation: Simulation | None) -> dict[str, float]:
-    """Return what the driver reads of a GPU; empty if it does not answer."""
-    from cpugpu_tui.cli.machine import PATIENCE_S
-    from cpugpu_tui.state.reference import READINGS
-    from cpugpu_tui.telemetry.driver import Asker
-    from cpugpu_tui.telemetry.simulated import simulated_sample
-
-    gpus = simulated_sample(0.0).gpus
-    if simulation is None:
-        asker = Asker()
-        asker.start()
-        asker.ask(set())
-        answer = asker.answer(PATIENCE_S)
-        asker.end()
-        gpus = answer.gpus if answer is not None else ()
-    own = next((gpu for gpu in gpus if gpu.uuid == uuid), None)
-    values = {name: own.readings[name].value for name in READINGS if name in own.readings} if own is not None else {}
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def made_by() -> str:
-    """Return the version of this program, and the commit of its source if it runs from a checkout."""
+    """Return the version of this program, and the last commit of its source if it runs from a checkout."""
 
+    commit = ""
     with suppress(OSError, subprocess.SubprocessError):
-        words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
-        found = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True)
-        return f"{__version__} {found.stdout.strip()}"
-    return __version__
+        # Empty in an environment inside another project's checkout.
+        words = ["git", "-C", str(Path(__file__).parents[2]), "log", "-1", "--abbrev=12", "--format=%h", "--", "."]
+        commit = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True).stdout
+    return f"{__version__} {commit}".strip()
 
 
 def _say(states: Sequence[RunState], ceilings: Ceilings | None, out: Path) -> int:
