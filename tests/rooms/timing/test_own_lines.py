@@ -18,10 +18,11 @@ from cpugpu_tui.timing.last_passes import profile_lines
 from cpugpu_tui.timing.own_lines import LineOperators, reason_of
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers.timed_operation import operation
-from cpugpu_tui.workloads.code_workload import CodeWorkload, register
+from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.operators import is_own_file
 from cpugpu_tui.workloads.own_code import own_code
+from cpugpu_tui.workloads.two_implementations import register
 
 FILE = """\
 import numpy as np
