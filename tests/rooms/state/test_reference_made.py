@@ -11,7 +11,7 @@ from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.cli.running import reference
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
-from cpugpu_tui.state.reference import read
+from cpugpu_tui.state.reference import read, shipped
 from cpugpu_tui.workloads import PRESETS
 
 
@@ -103,3 +103,15 @@ def test_it_needs_a_gpu_and_a_file(cpugpu: CommandLine, tmp_path: Path) -> None:
     assert cpugpu.here("reference", "make", "-o", path, "--simulate", "gpus=0").code == EXIT_UNFIT
     assert not path.exists()
     assert cpugpu.here("reference", "make", "--simulate", "default").code == EXIT_USAGE
+
+
+def test_the_shipped_references_are_small_and_of_real_gpus() -> None:
+    assert "h100" in shipped()
+    for name, data in shipped().items():
+        found = read(data, name)
+        assert len(data) <= 300_000
+        assert not found.simulated
+        assert found.text.lower().startswith(f"{name}, ")
+        assert found.ceilings is not None
+        assert {case.workload for case in found.cases} == {part.workload for part in PRESETS["survey"].parts}
+        assert all(len(case.starts) == found.starts == reference.STARTS for case in found.cases)

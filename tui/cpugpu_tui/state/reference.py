@@ -87,7 +87,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         """What was recorded, in brief: `H200, 16-core Xeon, torch 2.11`."""
         name = re.sub(r"\((?:R|TM)\)|\b(?:Intel|AMD|CPU|Processor|\d+-Core)\b|@.*", "", self.host).split()
         version = ".".join(re.findall(r"\d+", self.torch)[:2])
-        parts = [self.gpu.removeprefix("NVIDIA "), f"{self.cores}-core {name[0] if name else 'CPU'}"]
+        gpu = re.sub(r"^NVIDIA | \d+ ?GB\b.*", "", self.gpu)  # `NVIDIA H100 80GB HBM3`
+        parts = [gpu, f"{self.cores}-core {name[0] if name else 'CPU'}"]
         return ", ".join([*parts, *([f"torch {version}"] if version else [])])
 
 
