@@ -17,8 +17,8 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import Case as PlannedCase
 from cpugpu_tui.model import CaseFailed, CodeTraced, KernelsProfiled, Plan
+from cpugpu_tui.timing.result_check import check_sides
 from cpugpu_tui.timing.torch_machine import TorchMachine
-from cpugpu_tui.timing.two_implementations import check_sides
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code, two_sides
 from cpugpu_tui.workloads.two_implementations import TwoImplementations

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.helpers.runs.golden_runs import events_of, matmul, plan_of, state_of, stream
 
+from cpugpu_tui.export.report import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.model import DeviceSampled, MachineRead, Reading
 from cpugpu_tui.render.columns import NONE
-from cpugpu_tui.render.conditions import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 

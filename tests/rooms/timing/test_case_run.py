@@ -10,7 +10,7 @@ from tests.helpers.runs.recorder import Call, Flush, Recorder, SpiedMachine, pla
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED
-from cpugpu_tui.session.search_limits import out_of_time
+from cpugpu_tui.session.request import out_of_time
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control

@@ -16,9 +16,9 @@ import torch
 
 from cpugpu_tui.model import Case, CaseFailed, CodeTraced, Event
 from cpugpu_tui.timing.last_passes import profile_cases
+from cpugpu_tui.timing.result_check import check_sides, examine_side, is_stream_seen, library_of
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
-from cpugpu_tui.timing.two_implementations import check_sides, examine_side, is_stream_seen, library_of
 from cpugpu_tui.workloads.containers import as_tensor
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code, two_sides

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.workloads.captured_values import with_captured
+from cpugpu_tui.workloads.code_workload import with_captured
 from cpugpu_tui.workloads.containers import doubled, moved
 
 net = torch.nn.Linear(4, 4)

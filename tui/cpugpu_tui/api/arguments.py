@@ -8,18 +8,45 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
 from cpugpu_tui.api.subject import Subject, article, subject_of
 from cpugpu_tui.config.parsing import MAX_THREADS, parse_simulation
 from cpugpu_tui.config.sizes import MAX_CASES
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import MAX_SIZE, Simulation
-from cpugpu_tui.session.search_limits import MOST_STARTS, usual_starts
+from cpugpu_tui.session.request import MOST_STARTS, usual_starts
 from cpugpu_tui.workloads.python_text import LONGEST_QUOTE
+
+
+class Rows:
+    """A result with `rows`, each a dataclass."""
+
+    rows: tuple[Any, ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows as plain dictionaries."""
+        return [asdict(row) for row in self.rows]
+
+    def frame(self) -> Any:
+        """Return the rows as a DataFrame.
+
+        Raises:
+            UnfitError: pandas is not installed.
+        """
+        try:
+            import pandas  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        except ImportError as error:
+            raise UnfitError(
+                "A DataFrame needs the package pandas, which is not installed.",
+                f"Use records(), or install it with: {sys.executable} -m pip install pandas",
+            ) from error
+        return pandas.DataFrame(self.records())
+
 
 MOST_ROUNDS = 1000
 """Largest number of rounds."""

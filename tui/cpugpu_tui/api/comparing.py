@@ -10,8 +10,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, Judged
-from cpugpu_tui.api.arguments import Arguments, checked
-from cpugpu_tui.api.rows import Rows
+from cpugpu_tui.api.arguments import Arguments, Rows, checked
 from cpugpu_tui.api.timing import Sizes, What
 from cpugpu_tui.cli.output.tables import comparison_text
 from cpugpu_tui.cli.running.in_turn import Played, Side, duet_plan, play

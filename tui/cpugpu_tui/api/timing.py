@@ -16,8 +16,7 @@ from typing import Any
 
 from cpugpu_tui.agent.main import THREAD_NAME
 from cpugpu_tui.analysis.costs import END_TO_END
-from cpugpu_tui.api.arguments import Arguments, checked
-from cpugpu_tui.api.rows import Rows
+from cpugpu_tui.api.arguments import Arguments, Rows, checked
 from cpugpu_tui.api.subject import in_python, said_in_python
 from cpugpu_tui.cli.history.past_runs import reading
 from cpugpu_tui.cli.output.tables import state_text

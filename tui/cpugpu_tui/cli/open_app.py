@@ -35,7 +35,7 @@ def open_app(
     from cpugpu_tui.config.settings import resolved
     from cpugpu_tui.session.own_workloads import offers_installed
     from cpugpu_tui.session.planning import PlanRequest
-    from cpugpu_tui.session.search_limits import usual_starts
+    from cpugpu_tui.session.request import usual_starts
     from cpugpu_tui.ui.keys import keymap_of
 
     configured = config.load()

@@ -326,7 +326,7 @@ class Given:
         Raises:
             UsageError: it is typed beside what has one start, or the environment names no number of starts.
         """
-        from cpugpu_tui.session.search_limits import usual_starts
+        from cpugpu_tui.session.request import usual_starts
 
         has_one = {
             "--repeat": self.repeat > 1, "several interpreters": bool(self.several),

@@ -10,7 +10,7 @@ from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, ful
 from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.decide.next_size import fine_grid, full_grid, grid
-from cpugpu_tui.session import search_limits
+from cpugpu_tui.session import request as requests
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import option_words
 from cpugpu_tui.session.request import PlanRequest as PlanRequest
@@ -63,7 +63,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
         max_seconds=request.max_seconds and request.max_seconds / request.repeat,
-        starts=search_limits.starts_of(request.starts, search)
+        starts=requests.starts_of(request.starts, search)
         if request.repeat == 1 and not request.own.has_commands
         else 1,
         cache=request.cache,
@@ -82,7 +82,7 @@ def _metrics(request: PlanRequest, presets: list[Preset], *, searched: bool) -> 
     if request.own.has_commands:
         metrics: tuple[str, ...] = (model.LATENCY,)
     elif searched:
-        metrics = (*search_limits.SEARCH_METRICS, model.KERNELS) if codes else search_limits.SEARCH_METRICS
+        metrics = (*requests.SEARCH_METRICS, model.KERNELS) if codes else requests.SEARCH_METRICS
     else:
         is_profiled = all(preset.is_profiled for preset in presets)
         metrics = tuple(metric for metric in model.METRICS if metric != model.KERNELS or is_profiled)
@@ -98,13 +98,13 @@ def _rounds(request: PlanRequest, search: model.Search | None) -> tuple[int, int
     least = MIN_ROUNDS if search is not None or request.own.has_commands else model.Plan.rounds
     if search is None:
         return least, model.Plan.max_rounds
-    return least, search_limits.most_rounds(search)
+    return least, requests.most_rounds(search)
 
 
 def _blocks(request: PlanRequest, *, searched: bool) -> int:
     if request.own.has_commands:
         return 1  # long processes differ more between rounds than within
-    return search_limits.SEARCH_BLOCKS if searched else model.Plan.blocks
+    return requests.SEARCH_BLOCKS if searched else model.Plan.blocks
 
 
 def _budget_s(request: PlanRequest, presets: list[Preset], count: int, *, searched: bool) -> float:
@@ -113,7 +113,7 @@ def _budget_s(request: PlanRequest, presets: list[Preset], count: int, *, search
         return COMMAND_BUDGET_S
     limits = [preset.budget_s for preset in presets] or [model.Plan.budget_s]
     limits += [SMALL_BUDGET_S] if request.scale == "small" else []
-    limits += [search_limits.SEARCH_BUDGET_S] if searched else []
+    limits += [requests.SEARCH_BUDGET_S] if searched else []
     limits += [1.0] if count > 20 else []  # method.md, step 7
     return min(limits)
 
@@ -189,7 +189,7 @@ def _search(request: PlanRequest, presets: list[Preset]) -> model.Search | None:
                 raise FieldError(name, f"--{name.replace('_', '-')} works only in a search.", "Add --find-crossover.")
         return None
     limit_s = sum(preset.limit_s or 0.0 for preset in presets) or None
-    return search_limits.search_of(limit_s, is_asked=request.find_crossover, full=request.full)
+    return requests.search_of(limit_s, is_asked=request.find_crossover, full=request.full)
 
 
 def scale_text(plan: model.Plan) -> str:
@@ -218,7 +218,7 @@ def _cases(
         own = sizes if (is_first := known[part.workload].axis == axis) else None
         if searched:
             ends = _ends(own or part.sizes, request.max_size if is_first else None)
-            own = full_grid(*ends) if request.full else grid(*ends, search_limits.most_first(preset.limit_s))
+            own = full_grid(*ends) if request.full else grid(*ends, requests.most_first(preset.limit_s))
             if request.beside is not None:  # no GPU is there to search with; presets have to end in time
                 own = full_grid(*ends) if preset.is_search else fine_grid(*ends)
         # A variant applies to the parts that have it; those that have none of them keep theirs.

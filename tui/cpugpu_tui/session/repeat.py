@@ -10,7 +10,7 @@ from itertools import product
 from cpugpu_tui import model
 from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.session.search_limits import STARTS
+from cpugpu_tui.session.request import STARTS
 from cpugpu_tui.workloads import PRESETS
 from cpugpu_tui.workloads.caller_code import CALLER
 

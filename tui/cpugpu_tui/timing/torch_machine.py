@@ -23,16 +23,15 @@ from cpugpu_tui.timing.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.own_lines import profile_lines
-from cpugpu_tui.timing.result_check import check_results
+from cpugpu_tui.timing.result_check import check_results, check_sides, examine_side
 from cpugpu_tui.timing.timers import Announce, CaseError, Gauge, Singles, Stopwatch, Timer, Watch, Watcher, unannounced
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
 from cpugpu_tui.timing.timers.event_clock import CudaEvents, EventClocks
 from cpugpu_tui.timing.timers.gpu_link import GpuLink
-from cpugpu_tui.timing.timers.settled_clock import SettledClock
+from cpugpu_tui.timing.timers.overheads import SettledClock
 from cpugpu_tui.timing.timers.timed_operation import OWN, Operation, time_written
 from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve, synchronizer, tensors_in
-from cpugpu_tui.timing.two_implementations import check_sides, examine_side
 from cpugpu_tui.workloads import Report, Setting, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import as_inputs

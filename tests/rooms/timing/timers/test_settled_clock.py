@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cpugpu_tui.timing.timers import Readiness, settled_clock
-from cpugpu_tui.timing.timers.settled_clock import WAIT_S, SettledClock
+from cpugpu_tui.timing.timers import Readiness, overheads
+from cpugpu_tui.timing.timers.overheads import WAIT_S, SettledClock
 
 
 class FakeProbe:
@@ -30,7 +30,7 @@ class FakeProbe:
 
 def settle(probe: FakeProbe, monkeypatch: pytest.MonkeyPatch) -> tuple[Readiness, float]:
     spent = [0.0]
-    monkeypatch.setattr(settled_clock.time, "monotonic", lambda: 50.0 + spent[0])
+    monkeypatch.setattr(overheads.time, "monotonic", lambda: 50.0 + spent[0])
 
     def work() -> Any:
         spent[0] += 0.004
@@ -49,7 +49,7 @@ def test_a_clock_that_stands_still_costs_three_readings(monkeypatch: pytest.Monk
 def test_once_settled_a_half_round_costs_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     probe = FakeProbe(1980.0)
     clock = SettledClock(probe)
-    monkeypatch.setattr(settled_clock.time, "monotonic", iter(k / 100 for k in range(1000)).__next__)
+    monkeypatch.setattr(overheads.time, "monotonic", iter(k / 100 for k in range(1000)).__next__)
     clock.settle(lambda: None)
     before = probe.read
     assert clock.settle(lambda: None) == Readiness(1980.0, ())

@@ -26,8 +26,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import significant
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
-from cpugpu_tui.timing.timers.overheads import Overheads
-from cpugpu_tui.timing.timers.settled_clock import SettledClock
+from cpugpu_tui.timing.timers.overheads import Overheads, SettledClock
 from cpugpu_tui.timing.timers.timed_operation import Operation, copier, operation
 from cpugpu_tui.workloads.containers import pinned as pinned_copies
 

@@ -14,7 +14,7 @@ from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import COMPILED, DTYPES, Plan, WorkloadInfo
 from cpugpu_tui.session.planning import PlanRequest, find_preset
-from cpugpu_tui.session.search_limits import usual_starts
+from cpugpu_tui.session.request import usual_starts
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.fields import Choice, DeviceChoice, LineField
