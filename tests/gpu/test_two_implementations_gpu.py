@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 GPU = "cuda:0"
 WITHIN = 0.03
-TURNS = 21
-BLOCK_NS = 5e6
+TURNS = 61
+BLOCK_NS = 4e6
 """Length of a block of calls, ns."""
 
 TRITON = """
@@ -71,13 +71,17 @@ PAIRS = {
 }  # fmt: skip
 """Library on the GPU → code and set-up of the CPU, those of the GPU, and sizes."""
 
-WAITS: dict[str, Callable[[Any], object]] = {
-    "cupy": lambda _result: importlib.import_module("cupy").cuda.Device().synchronize(),
-    "jax": lambda result: result.block_until_ready(),
-    "triton": lambda _result: torch.cuda.synchronize(),
-    "cpu": lambda _result: None,
-}
-"""How a person waits for a call."""
+
+def wait_for(library: str) -> Callable[[Any], object]:
+    """Return how a person waits for a call."""
+    device: Any = importlib.import_module("cupy").cuda.Device() if library == "cupy" else None
+    waits: dict[str, Callable[[Any], object]] = {
+        "cupy": lambda _result: device.synchronize(),
+        "jax": lambda result: result.block_until_ready(),
+        "triton": lambda _result: torch.cuda.synchronize(),
+        "cpu": lambda _result: None,
+    }
+    return waits[library]
 
 
 @pytest.fixture
@@ -128,7 +132,7 @@ def test_each_call_takes_what_it_takes_by_hand_and_results_agree(pair: Any) -> N
             bare = getattr(op.step, "__wrapped__", op.step)
             traced = machine.examine(op, device)
             assert isinstance(traced, CodeTraced)
-            wait = WAITS["cpu" if device == "cpu" else library]
+            wait = wait_for("cpu" if device == "cpu" else library)
             calls = max(1, round(BLOCK_NS / timer.latency_block(op, 20)))
             timer.ready(op, calls)
             ratio = median([ratio_of(timer, op, bare, wait, calls, turn) for turn in range(TURNS)])
@@ -148,12 +152,13 @@ def test_a_wrong_result_is_refused_by_name_and_the_right_one_has_kernels(cpugpu:
     wrong = cpugpu.here(*command, f"{file}:wrong")
     assert wrong.code == EXIT_CASES_FAILED
     (failed,) = (event for event in wrong.events if isinstance(event, CaseFailed))
-    assert failed.message.startswith(f"The results of {file}:wrong differ from {file}:eager by 0.09")
+    assert failed.message.startswith(f"The results of {file}:wrong differ from {file}:eager by 0.1 of their scale")
 
 
 def test_an_implementation_that_never_uses_the_gpu_is_refused_by_name(cpugpu: CommandLine) -> None:
     done = cpugpu.here("time", "--setup", "x = np.random.rand(n)", "--on-cpu", "x + 1", "--on-gpu", "np.add(x, 1)",
                        "--n", "1000", "--json")  # fmt: skip
     assert done.code == EXIT_CASES_FAILED, done.err
-    (failed,) = (event for event in done.events if isinstance(event, CaseFailed))
+    failed = next((event for event in done.events if isinstance(event, CaseFailed)), None)
+    assert failed is not None, (done.err, done.out[-2000:])
     assert failed.message == "np.add(x, 1) never used the GPU: no kernel ran in a call."

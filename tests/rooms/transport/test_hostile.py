@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.fleet.hostile_agent import BAD, FACTS, HARMLESS, IN_A_PROCESS, VARIANTS, Recorded, encoded, lines_of
+from tests.helpers.fleet.hostile_agent import (
+    BAD,
+    FACTS,
+    HARMLESS,
+    IN_A_PROCESS,
+    VARIANTS,
+    Recorded,
+    encoded,
+    lines_of,
+    rising,
+)
 from tests.helpers.fleet.hostile_run import FAST, GOOD, SIZES, fleet_of, plan, python_of, record, watch
 
 from cpugpu_tui.config.hosts import hosts_of
@@ -25,7 +35,7 @@ from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
 from cpugpu_tui.transport.wire import Garbage, LineReader
-from cpugpu_tui.workloads.own_code import own_code
+from cpugpu_tui.workloads.own_code import own_code, two_sides
 
 MOST_BYTES = 200_000_000
 """Memory limit under attack; a normal command needs 50 MB."""
@@ -44,8 +54,8 @@ def recorded(stream: Path) -> Recorded:
     return Recorded(stream)
 
 
-def let_in(hello: Any, lines: Iterable[Any]) -> list[Event]:
-    """Return the events that a guard lets through."""
+def let_in(hello: Any, lines: Iterable[Any], planned: Plan | None = None) -> list[Event]:
+    """Return the events that a guard of a plan lets through."""
     guard, reader = StreamGuard(), LineReader()
     events: list[Event] = []
 
@@ -62,7 +72,7 @@ def let_in(hello: Any, lines: Iterable[Any]) -> list[Event]:
         guard.dropped(reader.dropped_lines)
 
     read(hello)
-    guard.expect(plan())
+    guard.expect(planned or plan())
     for line in lines:
         read(line)
     return events
@@ -74,6 +84,19 @@ def test_what_no_working_agent_sends_is_refused(variant: str, recorded: Recorded
         let_in(recorded.hello, lines_of(variant, recorded))
     assert caught.value.remedy
     assert len(str(caught.value)) < 500
+
+
+def test_only_code_with_an_implementation_for_each_device_is_refused_after_its_times(recorded: Recorded) -> None:
+    refusal = {"event": "CaseFailed", "case": recorded.case, "device": "cpu", "kind": "refused",
+               "message": "It never used the GPU.", "remedy": "Use it."}  # fmt: skip
+    late = [*recorded.until("RunFinished"), *rising([refusal])]
+    both = replace(plan(), codes=(two_sides(own_code("x + 1", "x = 1"), own_code("x - 1", "x = 1")),))
+    last = let_in(recorded.hello, late, both)[-1]
+    assert isinstance(last, CaseFailed)
+    assert last.kind == "refused"
+    for lines, planned in ((late, plan()), ([*late, {**refusal, "seq": 2 * 10**6}], both)):
+        with pytest.raises(MisbehavedError, match="after its end"):
+            let_in(recorded.hello, lines, planned)
 
 
 @pytest.mark.parametrize("variant", FACTS)

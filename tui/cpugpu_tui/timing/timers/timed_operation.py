@@ -53,6 +53,8 @@ class Operation:
     """Puts the inputs back before each call, outside the clock, where the step changes them. Only `spans` calls it."""
     waits_for_all: bool = False
     """Whether the step queues work on streams of its own, so that a wait for one stream is not enough."""
+    waits_itself: bool = False
+    """Whether the step waits for its own work, on whatever streams."""
     stream_seen: bool = False
     """Whether events span all its work although every stream is waited for."""
     expected: Sequence[Any] | None = None
