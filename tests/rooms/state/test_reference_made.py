@@ -40,7 +40,7 @@ def test_each_size_is_timed_in_three_starts_that_differ(cpugpu: CommandLine, tmp
     for _, _, _, _, starts, _ in found["cases"]:
         assert len(starts) == 3
         assert all({"latency", "device", "end_to_end_pageable", "end_to_end_pinned"} <= {*each} for each in starts)
-        assert len({each["latency"][0] for each in starts}) == 3
+        assert len({tuple(each["latency"]) for each in starts}) == 3
     assert found["ceilings"]["flops"]["float32"] > 1e12
     assert found["readings"]["pcie_width"] == 16
     assert "Missing" not in made.err

@@ -26,7 +26,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import significant
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
-from cpugpu_tui.timing.timers.overheads import Overheads, SettledClock
+from cpugpu_tui.timing.timers.overheads import Overheads, SettledClock, profiled_kernels
 from cpugpu_tui.timing.timers.timed_operation import Operation, copier, operation
 from cpugpu_tui.workloads.containers import pinned as pinned_copies
 
@@ -393,16 +393,3 @@ def ran_out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseE
         f"Needs more than the estimated {estimate} on {where}, {significant(free_bytes / 1e9)} GB free.",
         "Choose smaller sizes. In a workload of your own, return all allocations from memory_bytes.",
     )
-
-
-def profiled_kernels(call: Callable[[], object], synchronize: Callable[[], None]) -> Kernels | None:
-    """Return number and total time of the kernels of one call; None if the profiler sees no GPU."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        call()
-        synchronize()
-    # Copies and fills count too, because the GPU runs them.
-    events: Any = seen.events() or ()
-    elapsed_ns = [event.time_range.elapsed_us() * 1e3 for event in events if event.device_type.name == "CUDA"]
-    return Kernels(len(elapsed_ns), sum(elapsed_ns)) if elapsed_ns else None

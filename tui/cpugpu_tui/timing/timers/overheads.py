@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import D2H_PAGEABLE, DEVICE_WARM, SYNCHRONISE
 from cpugpu_tui.model.throttling import MARKS
-from cpugpu_tui.timing.timers import Readiness
+from cpugpu_tui.timing.timers import Kernels, Readiness
 from cpugpu_tui.timing.timers.timed_operation import Operation
 
 if TYPE_CHECKING:
@@ -177,3 +177,16 @@ class Overheads:
             self._stream.synchronize()
             samples.append(float(perf_counter_ns() - started))
         return tuple(samples)
+
+
+def profiled_kernels(call: Callable[[], object], synchronize: Callable[[], None]) -> Kernels | None:
+    """Return number and total time of the kernels of one call; None if the profiler sees no GPU."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        call()
+        synchronize()
+    # Copies and fills count too, because the GPU runs them.
+    events: Any = seen.events() or ()
+    elapsed_ns = [event.time_range.elapsed_us() * 1e3 for event in events if event.device_type.name == "CUDA"]
+    return Kernels(len(elapsed_ns), sum(elapsed_ns)) if elapsed_ns else None
