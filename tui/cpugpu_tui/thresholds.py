@@ -43,6 +43,9 @@ MOST_BYTES = 1_000_000
 MOST = 2**63 - 1
 """Largest size, that of C's `long long`."""
 
+UNUSABLE = (TypeError, ValueError, RuntimeError)
+"""What comparing or printing an argument of a wrong type raises."""
+
 Part = tuple[str, int, int]
 """Device, smallest and largest size at which it is faster, or at most 10 % slower."""
 
@@ -141,32 +144,48 @@ class Thresholds:
         """Return the faster device at size `n`, `cpu` or `cuda`, or None if the file does not tell; see `why`.
 
         `dtype` is a name or torch's own dtype. `variant` None is the fastest one; `threads` 0 is all.
+
+        Raises:
+            ThresholdsError: an argument has a wrong type.
         """
-        found = self._table.get((operation, dtype, resident, variant, threads))
-        if found is None:
-            found = self._table.get((operation, _dtype_name(dtype), resident, variant, threads))
+        try:
+            found = self._table.get((operation, dtype, resident, variant, threads))
             if found is None:
-                return None
-            self._table[operation, dtype, resident, variant, threads] = found
-        for device, first, last in found.faster:
-            if first <= n <= last:
-                return device
+                found = self._table.get((operation, _dtype_name(dtype), resident, variant, threads))
+                if found is None:
+                    return None
+                self._table[operation, dtype, resident, variant, threads] = found
+            for device, first, last in found.faster:
+                if first <= n <= last:
+                    return device
+        except UNUSABLE:
+            raise _wrong_type(operation, n, dtype, resident, variant, threads) from None
         return None
 
     def why(
         self, operation: str, n: int, dtype: Any = "float32", resident: bool = True, variant: str | None = None,
         threads: int = 0,
     ) -> str:  # fmt: skip
-        """Return the reason for what `choose` returns, as a sentence."""
+        """Return the reason for what `choose` returns, as a sentence.
+
+        Raises:
+            ThresholdsError: an argument has a wrong type.
+        """
         if self.differences:
             return self.differences[0]
+        try:
+            return self._why(operation, n, dtype, resident, variant, threads)
+        except UNUSABLE:
+            raise _wrong_type(operation, n, dtype, resident, variant, threads) from None
+
+    def _why(self, operation: str, n: int, dtype: Any, resident: bool, variant: str | None, threads: int) -> str:
         if not NAME.fullmatch(str(operation)):
             return f"Invalid name {str(operation)[:60]!r}: use letters, digits, dots, dashes and underscores."
         dtype, where = _dtype_name(dtype), "with the inputs on the GPU" if resident else "with copies"
         found = self._table.get((operation, dtype, resident, variant, threads))
         if found is None:
-            form = ", ".join([*([variant] if variant else []), dtype, f"{threads or 'all'} CPU threads", where])
-            return f"{operation} was not measured ({form})."
+            form = ", ".join([*([str(variant)] if variant else []), dtype, f"{threads or 'all'} CPU threads", where])
+            return f"{operation} was not measured ({_shown(form)})."
         return f"{found.why(n)} ({where})."
 
 
@@ -174,9 +193,18 @@ def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) ->
     """Read a file, and compare its machine with this one, or with the facts in `here`. torch is not imported.
 
     Raises:
-        ThresholdsError: the file is missing, damaged, or of another version.
+        ThresholdsError: the file is missing, damaged, or of another version, or an argument has a wrong type.
     """
-    name = os.fsdecode(path)
+    try:
+        name = os.fsdecode(os.fsencode(path))
+    except (TypeError, ValueError):
+        name = "\0"
+    if not name or "\0" in name:
+        shown = ascii(path)[:100] if isinstance(path, (str, bytes)) else f"of type {type(path).__name__}"
+        raise ThresholdsError(f"Invalid path {shown}. Give the path of a file.")
+    if here is not None and not isinstance(here, Mapping):
+        raise ThresholdsError(f"Invalid facts here of type {type(here).__name__}. Give a dictionary.")
+    name = name[:500] if name.isprintable() else ascii(name[:500])
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # reading from a pipe or a terminal may wait for ever
             raise ThresholdsError("It is not a regular file.")
@@ -192,6 +220,17 @@ def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) ->
     except (ValueError, RecursionError):
         reason = f"Cannot use {name}. It is damaged (no JSON)."
     raise ThresholdsError(f"{reason} Make a new one with `cpugpu-tui thresholds make`.")
+
+
+def _wrong_type(*given: Any) -> ThresholdsError:
+    """Return the error for arguments of `choose` and `why`. It names the first that cannot be used."""
+    name, value = "n", None
+    for name, value in zip(("operation", "n", "dtype", "resident", "variant", "threads"), given, strict=True):
+        try:
+            _ = (value >= 1, f"{value:,}") if name == "n" else (hash(value), str(value), bool(value))
+        except UNUSABLE:
+            break
+    return ThresholdsError(f"Invalid {name} of type {type(value).__name__}.")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,18 +1,23 @@
-"""Arguments of `crossover` and `time_on`: a value of any type works, or is an error that names the argument."""
+"""Arguments of the public functions: a value of any type works, or is an error that names the argument."""
 
+import inspect
 import itertools
+import json
+import os
 import threading
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.helpers.command_line import FAST
+from tests.helpers.command_line import FAST, CommandLine
+from tests.rooms.export.test_thresholds_reader import DOCUMENT
 
-from cpugpu_tui import UsageError, crossover, time_on
-from cpugpu_tui.api import timing
+from cpugpu_tui import CpuGpuError, UsageError, crossover, load, thresholds, time_on, workload
+from cpugpu_tui.api import comparing, timing
 from cpugpu_tui.model import Plan
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 
@@ -41,11 +46,12 @@ VALUES: dict[str, Any] = {
     "endless": itertools.count(1), "dictionary": {1: 2}, "set": {1.5}, "tensor": torch.ones(3),
     "scalar": torch.tensor(2.5), "decimal": Decimal("0.5"), "fraction": Fraction(1, 3), "complex": 1j,
     "object": object(), "type": int, "function": len, "raising": Raising(), "device": torch.device("meta"),
-    "dtype": torch.int8, "module": torch,
+    "dtype": torch.int8, "module": torch, "folder": Path("/"), "no path": Path("/no/such/file"),
 }  # fmt: skip
 
-ARGUMENTS = ("what", "n", "setup", "let", "inputs", "dtype", "threads", "device", "in_place", "rounds", "starts",
-             "max_seconds", "simulate", "save")  # fmt: skip
+
+class Stopped(Exception):
+    """Raised where a comparison would start processes."""
 
 
 @pytest.fixture
@@ -57,32 +63,105 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         own = OwnWorkloads(codes=(asked.subject.code,))
         plans.append(timing._plan_of(asked, own, sizes, find_crossover=find_crossover))
 
+    def play(_: Any, plan: Plan, *more: Any, **named: Any) -> None:
+        plans.append(plan)
+        raise Stopped
+
     monkeypatch.setattr(timing, "_run_plan", plan)
+    monkeypatch.setattr(comparing, "play", play)
     return plans
 
 
-def refusal(call: Callable[..., Any], arguments: dict[str, Any]) -> UsageError | None:
+def refusal(call: Callable[..., Any], arguments: dict[str, Any]) -> Exception | None:
+    """Return the documented error of a call."""
     try:
         call(**arguments)
-    except UsageError as error:
+    except Stopped:
+        pass
+    except (CpuGpuError, thresholds.ThresholdsError) as error:
         return error
     return None
 
 
-@pytest.mark.parametrize("argument", ARGUMENTS)
-@pytest.mark.parametrize("call", [time_on, crossover])
+USUAL: dict[Callable[..., Any], dict[str, Any]] = {
+    time_on: {"what": "x @ x", "n": 16, "simulate": FAST},
+    crossover: {"what": "x @ x", "n": "16:64", "simulate": FAST},
+    comparing.compare: {"new": "x @ x", "old": "x * x", "setup": "x = torch.ones(n, n)", "simulate": FAST},
+}
+"""Function → arguments that are right."""
+
+
+def arguments_of(*calls: Callable[..., Any]) -> Any:
+    """Run a test for each argument of these functions."""
+    pairs = [(call, name) for call in calls for name in inspect.signature(call).parameters if name != "self"]
+    return pytest.mark.parametrize(("call", "argument"), pairs, ids=[f"{each.__name__}-{name}" for each, name in pairs])
+
+
+def assert_named(error: Exception, argument: str, value: object, case: str) -> None:
+    """Check that an error names the argument or its value, and no option of the command line."""
+    shown = getattr(value, "__name__", argument) if callable(value) else argument
+    shown = os.fsdecode(value) if isinstance(value, (str, bytes, Path)) else shown
+    assert argument in str(error) or ascii(shown)[1:-1][:40] in ascii(str(error)), f"{case}: {error}"
+    assert "--" not in str(error).replace("`cpugpu-tui export --schema`", ""), f"{case}: there are no options here"
+    assert len(str(error)) < 600, case
+    assert str(error).isprintable(), case
+
+
+@arguments_of(*USUAL)
 def test_an_argument_of_any_type_works_or_is_a_usage_error(
     call: Callable[..., Any], argument: str, planned: list[Plan]
 ) -> None:
     """Wrong types raised bare TypeError and AttributeError; `n=b'16'` timed the sizes 49 and 54."""
     for name, value in VALUES.items():
-        arguments = {"what": "x @ x", "n": "16:64" if call is crossover else 16, "simulate": FAST, argument: value}
         before = len(planned)
-        error = refusal(call, arguments)
-        assert error is None or error.remedy, name
-        assert "--" not in str(error).replace("`cpugpu-tui export --schema`", ""), f"{name}: there are no options here"
-        assert len(str(error)) < 600, name
+        error = refusal(call, {**USUAL[call], argument: value})
         assert len(planned) == before + (error is None), name
+        if error is not None:
+            assert isinstance(error, UsageError), name
+            assert error.remedy, name
+            assert_named(error, argument, value, name)
+
+
+@arguments_of(load)
+def test_a_saved_run_is_loaded_by_its_name_or_a_usage_error_says_why_not(
+    call: Callable[..., Any], argument: str, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`load(5.5)` looked for a run '5.5', and `database=True` raised a bare TypeError."""
+    assert cpugpu.here("run", "matmul", "--size", "8", "--simulate", FAST).code == 0
+    monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))
+    usual = {"name": "latest", "database": str(cpugpu.database)}
+    assert refusal(call, usual) is None
+    for name, value in VALUES.items():
+        error = refusal(call, {**usual, argument: value})
+        if error is not None:
+            assert_named(error, argument, value, name)
+        else:
+            assert (argument, name) == ("database", "none") or value in (1, "latest"), name
+
+
+@arguments_of(thresholds.load, thresholds.Thresholds.choose, thresholds.Thresholds.why)
+def test_thresholds_take_any_type_or_name_the_argument(call: Callable[..., Any], argument: str, tmp_path: Path) -> None:
+    """`choose("matmul", "64")` and `load(None)` raised a bare TypeError."""
+    (tmp_path / "t.json").write_text(json.dumps(DOCUMENT))
+    usual = {"path": tmp_path / "t.json", "here": {}} if call is thresholds.load else {"operation": "matmul", "n": 64}
+    bound = call if call is thresholds.load else getattr(thresholds.Thresholds(DOCUMENT, {}), call.__name__)
+    for name, value in VALUES.items():
+        error = refusal(bound, {**usual, argument: value})
+        if error is not None:
+            assert_named(error, argument, value, name)
+
+
+def test_what_is_no_workload_is_a_usage_error() -> None:
+    for name, value in VALUES.items():
+        assert isinstance(refusal(workload, {"cls": value}), UsageError), name
+
+
+def test_axes_of_something_else_are_a_usage_error() -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    found = time_on("x @ x", 8, setup="x = torch.ones(n, n)", simulate=FAST)
+    for name, value in VALUES.items():
+        error = refusal(found.plot, {"axes": value})
+        assert value is None or (error is not None and "axes" in str(error)), name
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Checks the arguments of `crossover` and `time_on`: each becomes a value of its type, or one error that names it.
+"""Checks the arguments of the Python functions: each becomes a value of its type, or one error that names it.
 
 Callers pass what their program has: numbers of numpy, tensors of one element, `torch.device`. What works as such a
 number or name is taken as one. Nothing else reaches the parts behind, whose errors would not name the argument.
@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.api.subject import Subject, article, subject_of
+from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.config.parsing import MAX_THREADS, parse_simulation
 from cpugpu_tui.config.sizes import MAX_CASES
 from cpugpu_tui.errors import UnfitError, UsageError
@@ -48,6 +50,27 @@ class Rows:
         return pandas.DataFrame(self.records())
 
 
+def axes_for(axes: Any) -> Any:
+    """Return these axes of matplotlib; new ones for None.
+
+    Raises:
+        UsageError: these are none.
+        UnfitError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot
+        from matplotlib.axes import Axes
+    except ImportError as error:
+        raise UnfitError(
+            "The plot needs the package matplotlib, which is not installed.", install_remedy("plot")
+        ) from error
+    if axes is None:
+        return pyplot.subplots(layout="constrained")[1]
+    if not isinstance(axes, Axes):
+        raise wrong("axes", axes, "Use axes of matplotlib, or None for new ones.")
+    return axes
+
+
 MOST_ROUNDS = 1000
 """Largest number of rounds."""
 
@@ -76,8 +99,9 @@ def checked(
     what: object, n: object, *, setup: object, let: object, inputs: object, dtype: object, threads: object,
     device: object, in_place: object, rounds: object, starts: object,
     max_seconds: object, simulate: object, save: object,
+    called: tuple[str, str, str] = ("what", "n", "setup"),
 ) -> Arguments:  # fmt: skip
-    """Return the arguments of a call.
+    """Return the arguments of a call; `called` are the names of the first three, which functions call differently.
 
     Raises:
         UsageError: one of them has a wrong type or value; it is named.
@@ -85,10 +109,14 @@ def checked(
     simulate = simulate if simulate is not None else os.environ.get("CPUGPU_SIMULATE") or None
     machine = None if simulate is None else parse_simulation(_text("simulate", simulate, "Use text such as 'default'."))
     if let is not None and not isinstance(let, Mapping):
-        raise _wrong("let", let, "Use a dictionary of names and values, for example let={'k': 3}.")
+        raise wrong("let", let, "Use a dictionary of names and values, for example let={'k': 3}.")
+    for name in let or ():
+        _text("name in let", name, "Use a Python name, for example let={'k': 3}.")
     if inputs is not None and not callable(inputs):
-        raise _wrong("inputs", inputs, "Use a function of the size that returns the arguments.")
-    code = _text("setup", setup, "Use lines of Python as one text.")
+        raise wrong("inputs", inputs, "Use a function of the size that returns the arguments.")
+    if not isinstance(what, str) and not callable(what):
+        raise wrong(called[0], what, "Use an expression, 'file.py:function' or a function.")
+    code = _text(called[2], setup, "Use lines of Python as one text.")
     subject = subject_of(what, code, let or {}, _function(inputs), in_place=_flag("in_place", in_place))
     asked = None if starts is None else _whole("starts", starts, MOST_STARTS)
     if subject.own is not None and (asked or 1) > 1:
@@ -96,7 +124,7 @@ def checked(
                          "Leave starts out, or time code as text or as 'file.py:function'.")  # fmt: skip
     return Arguments(
         subject=subject,
-        sizes=_sizes(n),
+        sizes=_sizes(called[1], n),
         dtype=None if dtype is None else _name("dtype", dtype, "Use 'float64' or torch.float64."),
         threads=None if threads is None else _threads(threads),
         devices=_devices(device),
@@ -113,7 +141,8 @@ def _function(inputs: Any) -> Callable[[int], Any] | None:
     return found
 
 
-def _wrong(name: str, value: object, remedy: str) -> UsageError:
+def wrong(name: str, value: object, remedy: str) -> UsageError:
+    """Return the error that an argument has a wrong type or value."""
     text = ""
     if isinstance(value, _SHOWN):
         try:
@@ -127,7 +156,7 @@ def _wrong(name: str, value: object, remedy: str) -> UsageError:
 
 def _text(name: str, value: object, remedy: str) -> str:
     if not isinstance(value, str):
-        raise _wrong(name, value, remedy)
+        raise wrong(name, value, remedy)
     return str(value)
 
 
@@ -140,7 +169,7 @@ def _name(name: str, value: object, remedy: str) -> str:
 
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool) and type(value).__name__ not in ("bool_", "bool"):  # numpy's
-        raise _wrong(name, value, "Use True or False.")
+        raise wrong(name, value, "Use True or False.")
     return bool(value)
 
 
@@ -156,14 +185,14 @@ def _number(name: str, value: Any, remedy: str) -> int | float:
             return found
         if isinstance(value, int):
             return value  # too large for a float
-    raise _wrong(name, value, remedy)
+    raise wrong(name, value, remedy)
 
 
-def _whole(name: str, value: object, most: int) -> int:
-    remedy = f"Use a whole number from 1 to {most:,}."
+def _whole(name: str, value: object, most: int, remedy: str = "") -> int:
+    remedy = remedy or f"Use a whole number from 1 to {most:,}."
     number = _number(name, value, remedy)
     if not 1 <= number <= most or number != int(number):
-        raise _wrong(name, value, remedy)
+        raise wrong(name, value, remedy)
     return int(number)
 
 
@@ -171,7 +200,7 @@ def _seconds(name: str, value: object) -> float:
     remedy = "Use a number of seconds above 0."
     number = _number(name, value, remedy)
     if not 0 < number < 1e9:
-        raise _wrong(name, value, remedy)
+        raise wrong(name, value, remedy)
     return float(number)
 
 
@@ -186,7 +215,7 @@ def _devices(value: object) -> tuple[str, ...]:
     return ("auto",) if value is None else (_name("device", value, remedy),)
 
 
-def _sizes(n: object) -> str:
+def _sizes(name: str, n: object) -> str:
     """Return sizes as `--n` takes them."""
     if isinstance(n, str):
         return n.strip()
@@ -194,12 +223,39 @@ def _sizes(n: object) -> str:
         try:
             found = list(islice(n, MAX_CASES + 1))
         except Exception:  # noqa: BLE001 - a tensor without dimensions says that it is iterable, and raises
-            return str(_whole("n", n, MAX_SIZE))
+            return str(_whole(name, n, MAX_SIZE))
         if not 0 < len(found) <= MAX_CASES:
             reason = f"it names more than {MAX_CASES:,} sizes" if found else "it names no size"
-            raise UsageError(f"Invalid n: {reason}.", SIZES)
-        return ", ".join(each.strip() if isinstance(each, str) else str(_whole("n", each, MAX_SIZE)) for each in found)
-    return str(_whole("n", n, MAX_SIZE))
+            raise UsageError(f"Invalid {name}: {reason}.", SIZES)
+        return ", ".join(each.strip() if isinstance(each, str) else str(_whole(name, each, MAX_SIZE)) for each in found)
+    return str(_whole(name, n, MAX_SIZE))
 
 
 SIZES = "Use a size such as 512, a list of them, or text such as '16:4096'."
+
+
+# ------------------------------------------------------------------ saved runs
+
+
+def run_name(name: object) -> str:
+    """Return the name of a saved run.
+
+    Raises:
+        UsageError: it is neither text nor a number of a run.
+    """
+    remedy = "Use the number of a run, the first characters of its id, or 'latest'."
+    return name if isinstance(name, str) else str(_whole("name", name, MAX_SIZE, remedy))
+
+
+def database_path(database: object) -> Path | None:
+    """Return the path of a history; None for the usual one.
+
+    Raises:
+        UsageError: it is no path.
+    """
+    if database is None or isinstance(database, Path):
+        return database
+    path = os.fspath(database) if isinstance(database, (str, os.PathLike)) else None
+    if not path or not isinstance(path, str):
+        raise wrong("database", database, "Use the path of a file.")
+    return Path(path)

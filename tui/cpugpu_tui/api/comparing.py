@@ -10,7 +10,8 @@ from statistics import geometric_mean
 from typing import Any
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, Judged
-from cpugpu_tui.api.arguments import Arguments, Rows, checked
+from cpugpu_tui.api.arguments import Arguments, Rows, axes_for, checked
+from cpugpu_tui.api.subject import said_in_python
 from cpugpu_tui.api.timing import Sizes, What
 from cpugpu_tui.cli.output.tables import comparison_text
 from cpugpu_tui.cli.running.in_turn import Played, Side, duet_plan, play
@@ -19,7 +20,6 @@ from cpugpu_tui.cli.running.saving import save_rest, saving
 from cpugpu_tui.cli.time import with_names_of_both
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import OwnCode, names_apart
 from cpugpu_tui.render.comparison import code_answer, percent_text, placebo_lines
@@ -28,6 +28,7 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat import code_words, option_words
 
 
+@said_in_python()
 def compare(
     new: What,
     old: What,
@@ -58,11 +59,12 @@ def compare(
         UsageError: an argument or the code is wrong, or the code exists only in this process.
         UnfitError: nothing could be compared.
     """
-    began_s = time.monotonic()
+    began_s, older = time.monotonic(), (setup, "setup") if old_setup is None else (old_setup, "old_setup")
     asked, other = (checked(
         what, sizes, setup=lines, let=let, inputs=None, dtype=dtype, threads=threads, device=device, in_place=in_place,
         rounds=None, starts=None, max_seconds=max_seconds, simulate=simulate, save=save,
-    ) for what, lines in ((new, setup), (old, setup if old_setup is None else old_setup)))  # fmt: skip
+        called=(side, "sizes", of_side),
+    ) for what, side, (lines, of_side) in ((new, "new", (setup, "setup")), (old, "old", older)))  # fmt: skip
     codes, olds = with_names_of_both([_typed(asked)], [_typed(other)])
     request = PlanRequest(
         names=(codes[0].name,), sizes=asked.sizes, dtype=asked.dtype, threads=asked.threads, devices=asked.devices,
@@ -173,15 +175,10 @@ class Comparison(Rows):
         """Draw the change over the sizes with its intervals, a line for each device. Return matplotlib's axes.
 
         Raises:
+            UsageError: `axes` are none of matplotlib's.
             UnfitError: matplotlib is not installed.
         """
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise UnfitError(
-                "The plot needs the package matplotlib, which is not installed.", install_remedy("plot")
-            ) from error
-        axes = axes if axes is not None else pyplot.subplots(layout="constrained")[1]
+        axes = axes_for(axes)
         for device in dict.fromkeys(row.device for row in self.rows):
             shown = [row for row in self.rows if row.device == device and row.ratio and row.low and row.high]
             errors = [[row.ratio - row.low for row in shown], [row.high - row.ratio for row in shown]]  # type: ignore[operator]

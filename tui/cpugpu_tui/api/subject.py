@@ -32,7 +32,8 @@ class Subject(NamedTuple):
 
 
 def subject_of(
-    what: object, setup: str, let: Mapping[str, object], inputs: Callable[[int], Any] | None, *, in_place: bool,
+    what: str | Callable[..., Any], setup: str, let: Mapping[str, object], inputs: Callable[[int], Any] | None,
+    *, in_place: bool,
 ) -> Subject:  # fmt: skip
     """Return what to time. It is text wherever text says the same.
 
@@ -40,10 +41,6 @@ def subject_of(
         UsageError: it is no Python, no callable, or a parameter has a wrong name or value.
     """
     lets, values = _divided(let)
-    if not isinstance(what, str) and not callable(what):
-        raise UsageError(
-            f"Cannot time {article(type(what).__name__)}.", "Give an expression, 'file.py:function' or a function."
-        )
     if isinstance(what, str) and inputs is not None and parse_target(what) is None:
         raise UsageError("inputs works only with a function.", "Make the inputs of an expression in setup.")
     text = _with_file(what) if isinstance(what, str) else _target_of(what)
@@ -171,8 +168,8 @@ def _stands_beside(inputs: object, what: object) -> bool:
 def in_python(text: str) -> str:
     """Return a remedy with arguments of the Python functions in place of options."""
     text = re.sub(r"--let (\w+)='([^']*)'", r"let={'\1': '\2'}", text).replace("--in-place", "in_place=True")
-    names = "setup|let|threads|dtype|device|max-seconds|rounds|simulate"
-    return re.sub(rf"--({names})\b", lambda found: found[1].replace("-", "_"), text)
+    names = "setup|let|threads|dtype|device|max-seconds|rounds|simulate|db"
+    return re.sub(rf"--({names})\b", lambda found: found[1].replace("-", "_").replace("db", "database"), text)
 
 
 @contextmanager

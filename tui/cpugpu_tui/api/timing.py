@@ -11,19 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.agent.main import THREAD_NAME
 from cpugpu_tui.analysis.costs import END_TO_END
-from cpugpu_tui.api.arguments import Arguments, Rows, checked
+from cpugpu_tui.api.arguments import Arguments, Rows, axes_for, checked, database_path, run_name
 from cpugpu_tui.api.subject import in_python, said_in_python
 from cpugpu_tui.cli.history.past_runs import reading
 from cpugpu_tui.cli.output.tables import state_text
 from cpugpu_tui.cli.running.one_run import Progress, controller_facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
-from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
@@ -146,15 +144,17 @@ def time_on(
     return _run(asked, sizes, find_crossover=False)
 
 
+@said_in_python()
 def load(name: str | int = "latest", database: str | os.PathLike[str] | None = None) -> Result:
     """Return a saved run: its number, the start of its id, or `"latest"`.
 
     Raises:
-        UsageError: there is no such run.
+        UsageError: there is no such run, or an argument has a wrong type.
         CpuGpuError: the history cannot be read.
     """
-    with reading(None if database is None else Path(database), must_exist=True) as store:
-        return Result.of(folded(store.load(store.find(str(name)))))
+    called = run_name(name)
+    with reading(database_path(database), must_exist=True) as store:
+        return Result.of(folded(store.load(store.find(called))))
 
 
 def _run(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
@@ -321,15 +321,10 @@ class Result(Rows):
         """Draw the times of each device over the sizes, and the crossover. Return matplotlib's axes.
 
         Raises:
+            UsageError: `axes` are none of matplotlib's.
             UnfitError: matplotlib is not installed.
         """
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise UnfitError(
-                "The plot needs the package matplotlib, which is not installed.", install_remedy("plot")
-            ) from error
-        axes = axes if axes is not None else pyplot.subplots(layout="constrained")[1]
+        axes = axes_for(axes)
         for _, chart in charts(self.run)[:1]:
             draw(axes, chart)
         answer = self.answer.partition(". ")[0].rstrip(".")

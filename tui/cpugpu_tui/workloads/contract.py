@@ -301,8 +301,11 @@ def workload(cls: W) -> W:
     """Register a `Workload` subclass; use as a class decorator.
 
     Raises:
-        UsageError: the name is missing or taken.
+        UsageError: it is no such class, or its name is missing or taken.
     """
+    if not (isinstance(cls, type) and issubclass(cls, Workload)):
+        raise UsageError("@workload stands before something else than a subclass of Workload.",
+                         "Write it in the line above such a class.")  # fmt: skip
     instance = cls()
     if not instance.name:
         raise UsageError(f"Workload class {cls.__name__} has no name.", "Set the class attribute `name`.")
