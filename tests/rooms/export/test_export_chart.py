@@ -160,13 +160,16 @@ def test_no_text_of_a_survey_is_cut_at_any_length_of_a_name(length: int, is_narr
     bar = SurveyBar("w" * length, (1, 4_000_000), (Part(0.0, 1.0, bars.CPU),), words)
     figure = Figure(figsize=SLIDE, layout="constrained")
     axes: Any = figure.add_subplot()
-    draw(axes, SurveyChart("survey", (bar, bar._replace(name="short")), ()), is_narrow=is_narrow)
+    chart = SurveyChart("survey", (bar, bar._replace(name="short")), (f"{30 * words}.",))
+    draw(axes, chart, is_narrow=is_narrow)
     figure.draw_without_rendering()
     texts = [*axes.texts, *axes.get_yticklabels()]
     ends = [(text.get_window_extent().x0, text.get_window_extent().x1) for text in texts]
     assert min(start for start, _ in ends) >= 0
     assert max(end for _, end in ends) <= figure.bbox.width
     assert any(text.get_text().endswith(words) for text in texts) is not is_narrow
+    chart_module._entitle(axes, "survey", chart)
+    assert "".join(chart.sentences[0].split()) in {"".join(text.split()) for text in texts_of(axes)}
 
 
 @pytest.mark.parametrize("name", ["svg", "png"])

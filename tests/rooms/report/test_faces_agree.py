@@ -16,7 +16,7 @@ from tests.helpers.command_line import ROOT
 from tests.helpers.runs.drawn_machines import drawn
 from tests.helpers.runs.recorder import state_of
 
-from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, WHAT_IFS
+from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.export.csv_table import csv_table
 from cpugpu_tui.export.stream import ExportedRun, case_results
@@ -195,8 +195,11 @@ def test_a_reader_can_compute_the_point_of_a_crossover_from_the_two_rows_beside_
 def test_no_size_contradicts_the_crossover(runs: list[RunState]) -> None:
     for run in runs:
         for sweep in report(run).sweeps:
-            for key in (RESIDENT, END_TO_END):
-                found = sweep.under(key)
+            for key, found in sweep.conditions.items():
+                winners = {size.size: size.winner for size in found.timed}
+                for change in found.changes:
+                    ends = (CPU, GPU) if change.rises else (GPU, CPU)
+                    assert (winners[change.low], winners[change.high]) == ends, (sweep.sweep, key, change)
                 for change in (each for each in found.changes if not is_wide(each)):
                     for size in found.timed:
                         assert size.comparison is not None

@@ -164,14 +164,18 @@ def test_always_and_never_are_said_only_where_every_timed_size_was_judged_so(let
     [
         ("CCC~GG", (40, 160), True),
         ("CCCCCG", (160, 320), True),
-        ("C~~GGG", (20, 160), False),  # its own would be 10 to 80
+        ("C~~GGG", (10, 160), False),  # its own would be 10 to 80
+        ("C~~G~G", (10, 320), False),  # no winner at 160
         ("G~~GGG", None, False),
     ],
 )
 def test_a_crossover_with_copies_is_not_below_the_one_without(
     moved: str, bracket: tuple[int, int] | None, is_named: bool
 ) -> None:
-    """With copies `≈ 9` of 5 to 16 stood below `≈ 10` without. A point is named only where no size contradicts it."""
+    """With copies `≈ 9` of 5 to 16 stood below `≈ 10` without. A point is named only where no size contradicts it.
+
+    `from somewhere between 150 and 164; no winner at 150` was said, because 150 was the lower end without copies.
+    """
     found = with_copies("CC~~GG", moved)
     change = found.with_copies.crossover
     assert (change[:2] if change is not None else None) == bracket

@@ -153,8 +153,8 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
     texts = [
-        f"The shortest GPU call takes {time_text(gpu.round_trip_ns)}. In that time, the CPU can multiply two "
-        f"square matrices of size {side:,.0f}. For smaller work, the CPU wins."
+        f"An empty GPU call takes {time_text(gpu.round_trip_ns)}. In that time, the CPU at its peak rate multiplies "
+        f"two matrices of n = {side:,.0f}. Below that, it can win."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:

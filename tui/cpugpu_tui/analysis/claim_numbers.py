@@ -120,16 +120,20 @@ def speedup(point: TimedCase) -> float:
 
 
 def both_text(point: TimedCase) -> str:
-    """Return `GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower (1 round)`, with the reason if it was not judged."""
+    """Return `GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower (1 round)`."""
+    return f"GPU {time_text(point.gpu_ns[LATENCY])}, CPU {time_text(point.cpu_ns[LATENCY])}: {relation_text(point)}"
+
+
+def relation_text(point: TimedCase) -> str:
+    """Return `the GPU is 1.62× slower (1 round)`, with the reason if it was not judged."""
     found, reason = compared(point), ""
+    if winner(point) == TIE:
+        return f"equally fast (within {EQUIVALENCE * 100:.0f} %)"
     if found.low is None or found.high is None:
         reason = f" ({count_of(found.rounds, 'round')})"
     elif winner(point) is None:
         reason = f" ({significant(found.low)}–{significant(found.high)}×, no winner)"
-    relation = f"the GPU is {faster(speedup(point))}{reason}"
-    if winner(point) == TIE:
-        relation = f"equally fast (within {EQUIVALENCE * 100:.0f} %)"
-    return f"GPU {time_text(point.gpu_ns[LATENCY])}, CPU {time_text(point.cpu_ns[LATENCY])}: {relation}"
+    return f"the GPU is {faster(found.speedup)}{reason}"
 
 
 def one_winner(point: TimedCase | None, claimed: str, what: str, more: str) -> Judgement:
@@ -156,9 +160,10 @@ def flatness(points: Sequence[TimedCase], large: int, axis: str, what: str) -> J
         flat += 1
     first, last = points[0], points[-1]
     level = f"{time_text(times[0])} at {named(axis, '=', first.size)}"
+    there = f"{named(axis, '=', points[flat - 1].size)} ({level}, {time_text(times[flat - 1])} there)"
     end = f"{time_text(times[-1])} at {named(axis, '=', last.size)}"
     if flat == len(times):
-        text = f"Flat so far: {level}, {end}."
+        text = f"Flat within {LITTLE:g}× so far: {level}, {end}."
         if last.size < large:
             return Judgement(UNMEASURED, f"{text} {needs_size(axis, large)}", tuple(points))
         return Judgement(HOLDS, text, (first, last))
@@ -167,8 +172,7 @@ def flatness(points: Sequence[TimedCase], large: int, axis: str, what: str) -> J
         return Judgement(FAILS, f"It rises from the start: {level}, {risen}.", (first, last))
     return Judgement(
         DEPENDS,
-        f"Flat up to {named(axis, '=', points[flat - 1].size)} ({level}), then it rises: {risen}. "
-        f"{_why_flat(first, axis)}",
+        f"Flat within {LITTLE:g}× up to {there}, then it rises: {risen}. {_why_flat(first, axis)}",
         (first, points[flat - 1], last),
     )
 
@@ -214,10 +218,9 @@ def gaining(points: Sequence[TimedCase], axis: str, what: str) -> Judgement:
     if len(points) < 2 or points[-1].size < 4 * points[0].size:
         return unmeasured(what)
     first, last = points[0], points[-1]
-    low, high = speedup(first), speedup(last)
-    outcome = HOLDS if high >= GAIN * low else FAILS
-    small, large = (named(axis, "=", point.size) for point in (first, last))
-    text = f"At {small} the GPU is {faster(low)}, and at {large} it is {faster(high)}."
+    outcome = HOLDS if speedup(last) >= GAIN * speedup(first) else FAILS
+    small, large = (f"{named(axis, '=', point.size)} {relation_text(point)}" for point in (first, last))
+    text = f"At {small}, and at {large}."
     return Judgement(outcome, text, (first, last))
 
 

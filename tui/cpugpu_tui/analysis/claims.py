@@ -30,6 +30,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     main_reason,
     needs_size,
     one_winner,
+    relation_text,
     rising,
     share_text,
     speedup,
@@ -243,8 +244,8 @@ def _p3_convolutions(numbers: Numbers) -> Judgement:
     gains = [speedup(layer) >= GAIN * speedup(product) for layer, product in pairs]
     layer, product = pairs[-1]
     text = (
-        f"At {named(MATMUL_AXIS, '=', layer.size)} the GPU is {faster(speedup(layer))} at conv2d. At a matrix product "
-        f"of as many FLOPs it is {faster(speedup(product))}."
+        f"At {named(MATMUL_AXIS, '=', layer.size)} {relation_text(layer)} at conv2d. At a matrix product of as "
+        f"many FLOPs {relation_text(product)}."
     )
     outcome = HOLDS if all(gains) else DEPENDS if any(gains) else FAILS
     return Judgement(outcome, text, tuple(point for pair in pairs for point in pair))

@@ -35,6 +35,9 @@ MOST_PANELS = 30
 LONGEST_NAME = 62
 """Letters of a line of a title above a chart."""
 
+LONGEST_ANSWER = 6000
+"""Characters of the answer above a chart. Below it, that of a survey ended within `100,000`."""
+
 LINE_POINTS = 12.5
 """Height of a line of small text, points."""
 
@@ -320,7 +323,7 @@ def _entitle(axes: Any, title: str, chart: SweepChart | SurveyChart) -> None:
     entries = len(axes.get_legend_handles_labels()[1]) if axes.get_legend() is not None else 0
     above = 6.0 + LINE_POINTS * 1.3 * -(-entries // looks.legend_columns(is_narrow=False))
     width = 96 if isinstance(chart, SurveyChart) else 122  # beside the names of the workloads there is less room
-    answer = textwrap.wrap(printable("".join(chart.sentences[:1]), 600), width)
+    answer = textwrap.wrap(printable("".join(chart.sentences[:1]), LONGEST_ANSWER), width)
     heading = textwrap.wrap(title, LONGEST_NAME)
     for text, size, weight, lines in (
         ("\n".join(answer), 9.5, "normal", len(answer)), ("\n".join(heading), 13, "bold", 1.4 * len(heading)),

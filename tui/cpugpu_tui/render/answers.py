@@ -307,15 +307,19 @@ def as_data(run: RunState) -> list[dict[str, Any]]:
 
 
 def condition_data(found: Condition) -> dict[str, Any]:
-    """Return the judgement of a sweep under a condition as JSON values."""
+    """Return the judgement of a sweep under a condition as JSON values.
+
+    A change whose rows contradict every point has none, as in the sentences.
+    """
     last = found.crossover
+    brackets = [change._asdict() | ({} if change.gap else {"point": None}) for change in found.changes]
     wins = [size.size for size in found.decided if size.winner == GPU]
     judged = [size.size for size in found.timed if size.judgement != UNDECIDED]
     return {
         "kind": _older_kind(found), "low": last.low if last else None, "high": last.high if last else None,
-        "point": last.point if last else None, "first_win": min(wins, default=None), "changes": len(found.changes),
-        "rises": last.rises if last else bool(wins), "class": found.kind,
-        "brackets": [change._asdict() for change in found.changes],
+        "point": brackets[-1]["point"] if last else None, "first_win": min(wins, default=None),
+        "changes": len(found.changes), "rises": last.rises if last else bool(wins), "class": found.kind,
+        "brackets": brackets,
         "segments": [
             {"winner": part.judgement, "reason": part.reason or None, "first": part.first, "last": part.last,
              "sizes": list(part.sizes), "inside": list(part.inside),

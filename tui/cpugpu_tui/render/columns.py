@@ -218,7 +218,7 @@ def _columns() -> Iterator[Column]:
         Key.PLUS_MINUS, "95 % interval", _plus_minus,
         "Of the speedup; with one device, of its time. It is about the mean of other starts of the process, or holds"
         " within this start; a sentence below the table says which. In brackets: within one of several starts. Above"
-        " ± 10 % both ends. With fewer than 6 rounds, their number.",
+        " ± 10 % both ends. Where the rounds are too few for an interval, their number.",
     )  # fmt: skip
     yield Column(
         Key.VERDICT, "faster", _faster,

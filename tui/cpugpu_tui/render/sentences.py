@@ -40,7 +40,7 @@ from cpugpu_tui.render.sweep_words import (
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.report import bars
 from cpugpu_tui.report.report import SweepReport, covers_starts, sweep_in
-from cpugpu_tui.report.segments import NONE_TIMED, Size
+from cpugpu_tui.report.segments import NONE_TIMED, TOO_FEW, Size
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 
@@ -134,7 +134,7 @@ def warnings(run: RunState) -> list[str]:
 
 
 def starts_text(run: RunState) -> str:
-    """Return `3 of 5 starts; intervals in brackets: one` for a heading; empty before the end of one."""
+    """Return `3 of 5 starts; intervals in brackets hold within one` for a heading; empty before the end of one."""
     rows = [row for row in run.rows.values() if row.status == "ok"]
     if not rows or run.plan.times_commands or (run.starts < 2 and run.finished is None):
         return ""
@@ -142,7 +142,7 @@ def starts_text(run: RunState) -> str:
         earlier = sum(map(covers_starts, rows))
         return ", ".join(["1 start", *([f"{count_of(earlier, 'row')} with earlier ones"] if earlier else [])])
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
-    brackets = "; intervals in brackets: one" if any(is_of_one_start(run, row) for row in rows) else ""
+    brackets = "; intervals in brackets hold within one" if any(is_of_one_start(run, row) for row in rows) else ""
     return f"{run.starts}{asked} starts{brackets}"
 
 
@@ -354,8 +354,9 @@ def _picture(answer: Answer, cells: int) -> str:
 
 def _at_largest(size: Size) -> str:
     """Return `95.4× ± 0.4 % at 100M`, with the reason if it was not judged."""
-    reason = "" if size.winner is not None else f" ({reason_words(size)})"
     assert size.comparison is not None
+    is_few = size.comparison.low is None  # `2,120× in 1 round at 4M (only 1 round)`
+    reason = "" if size.winner is not None else f" ({TOO_FEW if is_few else reason_words(size)})"
     return f"{speedup_text(size.comparison, size.rounds)} at {size_text(size.size)}{reason}"
 
 

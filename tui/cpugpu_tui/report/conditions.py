@@ -104,8 +104,9 @@ class Condition:
     def not_below(self, base: Condition) -> Condition:
         """Return it with its first change no lower than that of `base`, the same work without copies.
 
-        Copies only add time, so a lower one is noise. Then no point inside its bracket is named, nor one below the
-        smallest size at which the GPU wins without copies, if nothing is known below that.
+        Copies only add time, so a lower one is noise. Then its bracket ends at the next size that the GPU wins here,
+        and no point inside is named; nor one below the smallest size at which the GPU wins without copies, if nothing
+        is known below that.
         """
         if not (self.changes and self.changes[0].rises):
             return self
@@ -113,9 +114,11 @@ class Condition:
         least = base.changes[0] if base.changes else None
         if least is None or not least.rises:
             win = min((size.size for size in base.decided if size.winner == GPU), default=math.inf)
-            least = first._replace(point=min(max(first.point, win), first.high))
-        point = max(first.point, least.point)
-        raised = Change(max(first.low, least.low), max(first.high, least.high), point, rises=True)
+            least = first._replace(point=win)
+        most = others[0].low if others else math.inf
+        wins = (size.size for size in self.decided if size.winner == GPU and least.high <= size.size <= most)
+        high = max(first.high, min(wins, default=0))
+        raised = Change(first.low, high, min(max(first.point, least.point), high), rises=True)
         return self if raised[:3] == first[:3] else replace(self, changes=(raised, *others))
 
     def can_be_narrowed(self, tried: Collection[int], ratio: float) -> bool:

@@ -48,7 +48,7 @@ BARS = "CPU left, GPU right; tall is slow"
 
 LESS_CERTAIN = "less certain ({open} shows why)"
 
-ONE_START = "one start"
+ONE_START = "holds within one start"
 NO_WINNER_MOVED = "unclear with copies"
 FASTER_THAN_PEAK = "paper's time is too short for this GPU"
 """Meanings of the signs of three columns, which the pane omits without the column."""

@@ -67,8 +67,8 @@ async def test_a_list_tells_dtype_sizes_and_answer_and_is_filtered_by_them(store
     async with opened(app_with(store), (80, 24)) as pilot:
         await list_runs(pilot)
         await settled(pilot, lambda: "GPU" in listed(pilot)[1])
-        assert "bf16 64-128" in listed(pilot)[0]
-        assert "f32 64-1,024" in listed(pilot)[1]
+        assert "bf16 64–128" in listed(pilot)[0]
+        assert "f32 64–1,024" in listed(pilot)[1]
         assert not any("%" in line for line in listed(pilot))  # one run against one has no interval
         await pilot.press("slash", *"dtype:bf16")
         assert [line.split()[1] for line in listed(pilot)] == ["3"]

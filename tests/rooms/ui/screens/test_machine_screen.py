@@ -83,7 +83,7 @@ async def test_all_that_matters_is_on_the_first_screen_of_80_by_24() -> None:
         await settled(pilot, lambda: "pinned" in text_of(pilot, "#page-text"))
         shown = text_of(pilot, "#page-text").splitlines()[: size[1] - 2]
         for words in (
-            "The shortest GPU call",
+            "An empty GPU call",
             "CPU Xeon 8480, 16 threads",
             "GPU NVIDIA H200",
             "one round trip",

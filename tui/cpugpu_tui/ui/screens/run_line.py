@@ -38,7 +38,7 @@ NARROW, MEDIUM, SPACIOUS = 74, 54, 140
 FEWEST_OF_TAGS = len(TAGS)
 """Cells below which tags and devices are left out, because nothing readable would remain."""
 
-RIGHT = ("run", "cases", "took")
+RIGHT = ("run", "ok", "took")
 """Headings of the columns that are aligned to the right."""
 
 
@@ -57,7 +57,7 @@ def columns(width: int) -> dict[str, int]:
         "type": DTYPE,
         "sizes": SIZES,
     }
-    found |= {"": 1, "answer": 0, **({"cases": CASES, "took": TOOK} if is_wide else {}), TAGS: 0}
+    found |= {"": 1, "answer": 0, **({"ok": CASES, "took": TOOK} if is_wide else {}), TAGS: 0}
     room = width - 2 - sum(found.values()) - (len(found) - 1) * gap
     found["what"] = min(max(room // 5, 11), 24)
     found["answer"] = min(max((room - found["what"]) // 2, 17), 30)
@@ -88,8 +88,8 @@ def run_line(
         "sizes": (sizes_text(run, glyphs), "text"),
         "": (sign, role),
         "answer": (_answer(run, outcome, glyphs), "text" if run.status == "done" else role),
-        "cases": (str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}",
-                  "warn" if run.cases_failed else "text"),
+        "ok": (str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}",
+               "warn" if run.cases_failed else "text"),
         "took": (glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9), "text"),
         TAGS: (f"{_tags_text(run, glyphs)} {_short_devices(run, glyphs)}".strip(), "muted"),
     }  # fmt: skip
@@ -114,12 +114,13 @@ def dtypes_text(run: RunSummary, glyphs: Glyphs) -> str:
 
 
 def sizes_text(run: RunSummary, glyphs: Glyphs) -> str:
-    """Return the range of a run's sizes: `64-2048`."""
+    """Return the range of a run's sizes: `64–2,048`."""
     if not run.sizes:
         return glyphs.none
     ends = dict.fromkeys((run.sizes[0], run.sizes[-1]))
-    exact = "-".join(size_text(size) for size in ends)
-    return exact if len(exact) <= SIZES else "-".join(f"{size:.0e}".replace("e+0", "e") for size in ends)
+    exact = "–".join(size_text(size) for size in ends)
+    short = "–".join(f"{size:.0e}".replace("e+0", "e") for size in ends)
+    return spelled(exact if len(exact) <= SIZES else short, glyphs)
 
 
 def _answer(run: RunSummary, outcome: Outcome | None, glyphs: Glyphs) -> str:
