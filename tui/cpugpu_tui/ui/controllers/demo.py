@@ -34,7 +34,7 @@ class DemoRunning:
         """The saved run to show once the demo has ended."""
         self.pause, self.run_named, self.measure_claim = running.pause, running.run_named, running.measure_claim
         self.run_row, self.find_crossover, self.measure = running.run_row, running.find_crossover, running.measure
-        self._choose_saved = running.choose_saved
+        self.run_beside, self._choose_saved = running.run_beside, running.choose_saved
 
     def run(self) -> None:
         """Play all runs from the beginning."""
