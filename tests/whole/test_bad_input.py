@@ -28,54 +28,6 @@ def assert_one_line(err: str, *words: str) -> None:
 # ------------------------------------------------------------------ words that are none
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--size", "0"), ("'0'",)),
-        (("--size", "-5"), ("'-5'",)),
-        (("--size", "10:1:2"), ("'10:1:2'", "start:stop:step")),
-        (("--size", "abc"), ("'abc'", "1:10000:50")),
-        (("--size", "1e30"), ("'1e30'", "1,000,000,000,000")),
-        (("--size", "1:1e12:1"), ("10,000",)),
-        (("matmull",), ("'matmull'", "matmul")),
-        (("--device", "tpu"), ("'tpu'", "cuda:0")),
-        (("--dtype", "int8"), ("'int8'", "float32")),
-        (("vector-dot", "--dtype", "float16"), ("float16", "float64, float32")),
-        (("--variant", "fast"), ("'fast'", "default")),
-        (("--threads", "0"), ("0",)),
-        (("--rounds", "0"), ("0", "1000")),
-        (("--repeat", "0"), ("0", "1000")),
-        (("--max-seconds", "-1"), ("-1",)),
-        (("--max-seconds", "nan"), ("nan",)),
-        (("--case-timeout", "0"), ("0",)),
-        (("--cache", "lukewarm"), ("'lukewarm'", "cold or warm")),
-        (("--worker", "fork"), ("'fork'", "process or thread")),
-        (("--simulate", "speed=3"), ("'speed'", "Simulation")),
-        (("--simulate", "noise=loud"), ("loud",)),
-        (("--python", "/no/such/python"), ("/no/such/python", "--python")),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) and value[0].startswith(("-", "m", "v")) else "",
-)
-def test_a_wrong_word_is_one_line_and_exit_code_2(
-    cpugpu: CommandLine, arguments: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    simulated = () if "--simulate" in arguments else ("--simulate", FAST)
-    done = cpugpu.here("run", *simulated, *arguments)
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert_one_line(done.err, *words)
-
-
-@pytest.mark.parametrize(
-    "arguments", [("run", "--nosuch"), ("dance",), ("run", "--rounds", "many"), ("show", "1", "2")]
-)
-def test_what_the_parser_refuses_is_exit_code_2_without_a_traceback(
-    cpugpu: CommandLine, arguments: tuple[str, ...]
-) -> None:
-    done = cpugpu.here(*arguments)
-    assert done.code == EXIT_USAGE
-    assert_one_line(done.err, "--help`" if arguments[-1] != "many" else "'many'")
-
-
 def test_a_real_process_says_the_same(cpugpu: CommandLine) -> None:
     done = cpugpu(*RUN, "--size", "0")
     assert (done.code, done.out) == (EXIT_USAGE, "")
@@ -110,13 +62,6 @@ def test_a_gpu_that_is_not_there_is_exit_code_4(cpugpu: CommandLine, machine: tu
     assert {e.kind for e in done.events if isinstance(e, CaseFailed)} == {"skipped"}
 
 
-def test_in_the_table_it_is_said_as_well(cpugpu: CommandLine) -> None:
-    done = cpugpu(*RUN, "--size", "16", "--device", "cuda:7")
-    assert done.code == EXIT_UNFIT
-    assert "failed: " in done.out
-    assert "cuda:7" in done.out
-
-
 @pytest.mark.slow
 def test_what_does_not_fit_is_a_row_with_need_and_free_and_the_rest_goes_on(cpugpu: CommandLine) -> None:
     """Two matrices and their product of 10 million rows are 1,200 TB: no machine has that."""
@@ -149,12 +94,6 @@ def test_an_interpreter_without_torch_is_said_with_the_remedy(cpugpu: CommandLin
     done = cpugpu("run", "--size", "16", "--python", bare_python)
     assert (done.code, done.out) == (EXIT_UNFIT, "")
     assert_one_line(done.err, str(bare_python), "No module named 'torch'", "--python auto")
-
-
-def test_devices_says_the_same(cpugpu: CommandLine, bare_python: Path) -> None:
-    done = cpugpu("devices", "--python", bare_python)
-    assert (done.code, done.out) == (EXIT_UNFIT, "")
-    assert_one_line(done.err, "torch")
 
 
 def test_a_program_that_is_no_python(cpugpu: CommandLine) -> None:

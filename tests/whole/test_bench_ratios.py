@@ -56,17 +56,6 @@ def test_one_wild_pair_moves_no_interval() -> None:
     assert ratios.ratio_of(wild).half_width_pct == pytest.approx(ratios.ratio_of(calm).half_width_pct, abs=0.2)
 
 
-def test_few_pairs_say_nothing() -> None:
-    assert ratios.ratio_of([(2.0, 1.0)] * 7).half_width_pct > 1e5
-    assert ratios.ratio_of([(2.0, 1.0)] * 8).half_width_pct == pytest.approx(0)
-    assert ratios.ratio_of([]).pairs == 0
-
-
-def test_a_ratio_reads_as_an_excess() -> None:
-    assert ratios.Ratio(1.042, 1.031, 1.053, 40).text() == "+4.20 % ± 1.06 % (40 pairs)"
-    assert ratios.Ratio(0.9, 0.9, 0.9, 8).text() == "-10.00 % ± 0.00 % (8 pairs)"
-
-
 # ------------------------------------------------------------------ measured in turn
 
 
@@ -83,12 +72,6 @@ def test_both_are_measured_in_turn_and_the_order_flips() -> None:
     ratio, known = ratios.alternate(constant(3.0, log, "a"), constant(2.0, log, "b"), half_width_pct=1.0, cap_s=60)
     assert "".join(log) == "abba" * 4
     assert (ratio.value, known) == (pytest.approx(1.5), True)
-
-
-def test_what_stays_unknown_ends_at_its_cap_and_says_so() -> None:
-    draw = random.Random(1)
-    ratio, known = ratios.alternate(draw.random, draw.random, half_width_pct=0.001, cap_s=0.0)
-    assert (ratio.pairs, known) == (8, False)
 
 
 def test_side_by_side_keeps_what_was_measured() -> None:
@@ -118,24 +101,11 @@ def test_a_promise_holds_if_the_whole_interval_keeps_it(
 # ------------------------------------------------------------------ spreads, caps, tables
 
 
-def test_a_spread_is_relative() -> None:
-    spread = ratios.spread_of([9.0, 10.0, 11.0])
-    assert (spread.middle, spread.count) == (10.0, 3)
-    assert spread.deviation_pct == pytest.approx(10.0)
-    assert spread.range_pct == pytest.approx(100 * (11 / 9 - 1))
-    assert ratios.spread_of([1e-9, 1.1e-9]).deviation_pct == pytest.approx(ratios.spread_of([1e9, 1.1e9]).deviation_pct)
-
-
 def test_a_part_can_be_told_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_SECONDS", raising=False)
     assert ratios.cap_seconds(60.0) == 60.0
     monkeypatch.setenv("BENCH_SECONDS", "2.5")
     assert ratios.cap_seconds(60.0) == 2.5
-
-
-def test_a_table_is_markdown_and_comes_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    ratios.table("Title", ("a", "b"), iter([("1", "2"), ("3", "4")]))
-    assert capsys.readouterr().out == "\n### Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n"
 
 
 def test_nvbenchs_report_is_read_and_what_it_skipped_left_out() -> None:

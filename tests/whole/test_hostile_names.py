@@ -7,7 +7,6 @@ import pytest
 from tests.helpers.command_line import CommandLine, Outcome
 
 from cpugpu_tui.errors import shown
-from cpugpu_tui.ui.glyphs import harmless_text
 
 TITLE, CSI, BIDI, BYTES = "\x1b]0;owned\x07", "\x9b31m", "\u202e", "\udcff\udc9b"
 HOSTILE = f"a{TITLE}{CSI}{BIDI}{BYTES}b"
@@ -26,10 +25,6 @@ HOSTILE = f"a{TITLE}{CSI}{BIDI}{BYTES}b"
 def test_what_a_terminal_would_obey_is_spelled_out(text: str, expected: str) -> None:
     assert shown(text) == expected
     shown(text).encode()
-
-
-def test_a_screen_has_as_many_cells_and_nothing_to_obey() -> None:
-    assert harmless_text(f"Müller 東京{HOSTILE}") == "Müller 東京a]0;owned31m??b"
 
 
 COMMANDS = """

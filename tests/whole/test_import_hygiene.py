@@ -42,10 +42,6 @@ def test_help_loads_nothing_heavy(argument: str) -> None:
     assert not after_command(argument) & HEAVY
 
 
-def test_the_commands_help_loads_nothing_heavy_either() -> None:
-    assert not after_command("run", "--help") & HEAVY
-
-
 def test_a_light_command_loads_no_validator(tmp_path: Path) -> None:
     """typer 0.29 loads pydantic for the first option of any command, a third of the time of `history`."""
     loaded = after_command("history", "--db", str(tmp_path / "none.db"), "--limit", "3")

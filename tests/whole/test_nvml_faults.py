@@ -16,34 +16,23 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.nvml_library import (
     LOST,
     NO_PERMISSION,
-    NOT_SUPPORTED,
     FakeNvml,
     fake_nvml,
     nvml_library,
     old_fake_nvml,
     old_nvml_library,
 )
-from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unknown
+from tests.helpers.machine.nvml_machine import Machine, machine, unknown
 
 from cpugpu_tui.cli.output.telemetry_table import Table
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.nvml.session import SLOW_S
-from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Reading, TelemetryRead
 
 __all__ = ["fake_nvml", "machine", "nvml_library", "old_fake_nvml", "old_nvml_library"]
 
-
 # ------------------------------------------------------------------ values that are refused
-
-
-def test_unified_memory_is_never_the_hosts(fake_nvml: FakeNvml, machine: Machine) -> None:
-    for function in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
-        fake_nvml.fail(function, NOT_SUPPORTED, gpu=0)
-    row, _ = machine.rows()
-    memory = [reading for key, reading in row.readings.items() if key.startswith("memory_") and key.endswith("_bytes")]
-    assert memory == [Reading(None, "not-supported")] * 3
 
 
 @pytest.mark.parametrize(
@@ -66,15 +55,6 @@ def test_a_driver_that_refuses_everything_leaves_no_zero(
         assert set(unknown(row).values()) <= set(REASONS)
         assert row.processes is None
         assert row.persistence is None
-
-
-def test_one_refused_field_leaves_the_others_of_its_call(fake_nvml: FakeNvml, machine: Machine) -> None:
-    fake_nvml.fail("field:186", 2, gpu=0)
-    fake_nvml.fail("field:82", NOT_SUPPORTED, gpu=0)
-    row, _ = machine.rows()
-    assert row.readings["power_mw"].value == 77_700, "the older call takes its place"
-    assert row.readings["memory_temperature_c"].reason == "not-supported"
-    assert row.readings["power_average_mw"].value == 83_920
 
 
 def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path, words: GoldenWords) -> None:
@@ -139,19 +119,6 @@ def test_a_pid_of_another_namespace_is_shown_without_a_name(fake_nvml: FakeNvml,
 
 
 # ------------------------------------------------------------------ GPUs that are lost
-
-
-@pytest.mark.parametrize(("code", "reason"), [(LOST, "gpu-lost"), (NO_PERMISSION, "no-permission")])
-def test_a_gpu_that_cannot_be_opened_hides_no_healthy_one(
-    fake_nvml: FakeNvml, machine: Machine, code: int, reason: str, words: GoldenWords
-) -> None:
-    fake_nvml.fail("*", code, gpu=1)
-    machine.rows()
-    healthy, broken = machine.rows(1)
-    assert set(unknown(healthy)) - set(NOT_THERE) == {"throttled_hw_thermal_pct", "throttled_power_brake_pct"}
-    assert broken.problem is not None
-    words(broken.problem)
-    assert unknown(broken) == dict.fromkeys(KEYS, reason)
 
 
 def test_a_gpu_lost_in_mid_run_comes_back_by_itself(fake_nvml: FakeNvml, machine: Machine) -> None:
@@ -248,17 +215,6 @@ def test_with_a_library_that_is_none_the_host_is_watched_and_the_cause_said(
     assert event["gpus"] == []
     assert event["host"]["memory_total_bytes"]["value"] > 0
     assert watch.stop() < 8
-
-
-@pytest.mark.parametrize("code", [18, 9, 4, 999])
-def test_a_driver_that_does_not_start_is_named(
-    fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch], code: int, words: GoldenWords
-) -> None:
-    fake_nvml.set("init", code)
-    event = watched(fake_nvml.environment).until(lambda event: event["problem"])
-    words(event["problem"])
-    assert event["gpus"] == []
-    assert event["host"]
 
 
 def clock_age_s(event: dict[str, Any], gpu: int) -> float:

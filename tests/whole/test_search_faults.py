@@ -29,19 +29,6 @@ def test_a_dead_agent_costs_one_size_of_a_search(cpugpu: CommandLine) -> None:
     assert found["high"] / found["low"] <= 1.1
 
 
-def test_run_show_and_json_say_the_same(cpugpu: CommandLine) -> None:
-    told = cpugpu(*SEARCH, "--simulate", SLOW, "--json")
-    assert told.code == EXIT_OK
-    (sweep,) = answer_of(told.out)["sweeps"]  # type: ignore[misc, call-overload]
-    assert answer_of(cpugpu.here("show", "latest", "--json").out) == answer_of(told.out)
-    shown = " ".join(cpugpu.here("show", "latest").out.split())
-    for sentence in sweep["sentences"]:
-        assert " ".join(sentence.replace(" us", " µs").split()) in shown
-    assert (
-        told.out.splitlines()[-1].startswith('{"event": "RunFinished"') or '"RunFinished"' in told.out.splitlines()[-1]
-    )
-
-
 def test_the_time_limit_ends_a_search_with_what_it_has(cpugpu: CommandLine, limits_when_ready: None) -> None:
     done = cpugpu.here(*SEARCH, "--simulate", f"{SLOW},pace=0.5", "--max-seconds", "1.5")
     assert done.code == EXIT_OK

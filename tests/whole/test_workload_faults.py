@@ -125,21 +125,6 @@ def outcomes(told: list[dict[str, Any]]) -> dict[int, str]:
     return found
 
 
-def test_what_raises_or_is_no_number_fails_alone(agent: list[str]) -> None:
-    told, code = told_by(agent, 1, 2, 3, 10)
-    assert outcomes(told) == {1: "ok", 2: "error", 3: "mismatch", 10: "ok"}
-    (raised,) = [event for event in told if event.get("kind") == "error"]
-    assert "ZeroDivisionError: a deed" in raised["message"]
-    assert raised["remedy"]
-    assert code == 0
-
-
-def test_what_prints_spoils_no_event(agent: list[str]) -> None:
-    told, _ = told_by(agent, 5, 1)
-    assert outcomes(told) == {5: "ok", 1: "ok"}
-    assert not [event for event in told if "hello" in json.dumps(event)]
-
-
 def test_what_does_not_fit_says_need_and_free_known_beforehand_or_not(agent: list[str]) -> None:
     told, _ = told_by(agent, 9, 8, 1)
     assert outcomes(told) == {9: "oom", 8: "oom", 1: "ok"}

@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 
 import cpugpu_tui
-from cpugpu_tui import Comparison, Result, UnfitError, UsageError, load, time_on
+from cpugpu_tui import Comparison, Result, UnfitError, UsageError, load
 from cpugpu_tui.cli.running.one_run import ProgressLine
 
 SETUP = "x = torch.rand(n, n)"
@@ -83,14 +83,6 @@ def test_rows_are_a_dataframe_where_pandas_is(
     assert "records()" in error.value.remedy
 
 
-def test_the_plot_has_a_line_for_each_time(compared: tuple[Comparison, CommandLine]) -> None:
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    axes = compared[0].plot()
-    assert axes.get_legend_handles_labels()[1] == ["CPU", "GPU", "GPU kernels"]
-    matplotlib.pyplot.close(axes.figure)
-
-
 @pytest.mark.parametrize(
     ("new", "more", "says"),
     [
@@ -140,9 +132,3 @@ def test_ctrl_c_raises_and_leaves_no_process() -> None:
     )
     assert caller.stderr.splitlines()[-1] == "KeyboardInterrupt", caller.stderr
     assert caller.returncode == -signal.SIGINT
-
-
-def test_records_of_a_timing_are_its_rows() -> None:
-    found = time_on("x @ x", 64, setup=SETUP, simulate=FAST)
-    (record,) = found.records()
-    assert record["gpu_ns"] == found.rows[0].gpu_ns

@@ -161,17 +161,6 @@ def test_a_value_of_the_caller_stays_as_it_is() -> None:
     assert bool((mine == 1).all())
 
 
-def test_a_closure_takes_its_model_along() -> None:
-    net = torch.nn.Linear(8, 8)
-    found = time_on(lambda x: net(x), 8, let={"x": "torch.rand(n, 8)"}, **HERE)
-    assert found.rows[0].failure == ""
-
-
-def test_arguments_come_from_inputs() -> None:
-    found = time_on(lambda a, b: a @ b, [4, 8], inputs=lambda n: {"b": torch.rand(n), "a": torch.rand(n, n)}, **HERE)
-    assert [(row.size, row.failure) for row in found.rows] == [(4, ""), (8, "")]
-
-
 def test_an_error_in_a_lambda_names_file_and_line() -> None:
     found = time_on(lambda x: x / None, 8, let=SQUARE, **HERE)
     assert found.rows[0].failure.startswith(f"error: {Path(__file__).name}, line ")
@@ -206,15 +195,6 @@ def test_a_run_that_failed_as_a_whole_raises_its_own_error() -> None:
         time_on("x", 8, setup="x = torch.rand(n)", device="cuda:7", simulate=FAST)
     assert isinstance(error.value, UnfitError)
     assert "cuda:7" in str(error.value)
-
-
-def test_a_saved_run_can_be_shown_and_names_no_command(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))
-    found = time_on(lambda x: x @ x, 64, let=SQUARE, simulate=FAST, save=True)
-    shown = cpugpu.here("show", "1")
-    assert "Saved as run 1" in found.table()
-    assert found.where in shown.out
-    assert "Again:" not in shown.out
 
 
 SCRIPT = """

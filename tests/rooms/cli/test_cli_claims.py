@@ -51,10 +51,3 @@ def test_the_card_of_the_machine_answers_what_is_said_of_arithmetic_units(cpugpu
     assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["command"] == "cpugpu-tui machine --measure"
     cpugpu.here("machine", "--measure", "--simulate", "default")
     assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["outcome"] == "holds"
-
-
-def test_a_terminal_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
-    done = cpugpu("claims", PYTHONIOENCODING="ascii", COLUMNS="80")
-    assert done.code == EXIT_OK
-    assert done.out.isascii()
-    assert "?" not in done.out

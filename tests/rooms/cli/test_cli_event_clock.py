@@ -50,8 +50,3 @@ def test_the_card_and_doctor_say_what_the_check_found(cpugpu: CommandLine, words
         told = [json.loads(line) for line in cpugpu.here("doctor", "--simulate", simulated, "--json").out.splitlines()]
         (finding,) = [each for each in told if each["check"] == "cuda.clock"]
         words([finding["verdict"], finding["found"], finding["cause"], finding["remedy"]])
-
-
-def test_an_unknown_wrong_clock_is_refused_with_the_known_ones(cpugpu: CommandLine, words: GoldenWords) -> None:
-    done = cpugpu.here(*RUN, "event_clock=fast")
-    words(done.err)

@@ -120,32 +120,6 @@ def test_answers_of_very_large_runs_are_left_to_show(four: CommandLine, monkeypa
     assert "newest 2 runs" in four.here("history").out
 
 
-@pytest.mark.parametrize("text", ["gpuu:x", "n>x", "dtype:int8", "foo:\x1b[2J\u202e", "date:today", "x " * 200 + "a:b"])
-def test_a_wrong_filter_is_a_usage_error_in_two_sentences(four: CommandLine, text: str) -> None:
-    done = four.here("history", "--filter", text)
-    assert done.code == EXIT_USAGE
-    assert done.out == ""
-    assert done.err.replace("\n", "").isprintable()
-    assert len(done.err) < 500
-
-
-def test_hostile_words_find_nothing_and_harm_nothing(four: CommandLine) -> None:
-    for text in ("'; DROP TABLE run; --", "%", "\u202e", "😀", "y" * 10_000, '"'):
-        assert numbers(four.here("history", "--filter", text, "--json")) == []
-    assert numbers(four.here("history", "--json")) == [4, 3, 2, 1]
-
-
-def test_a_filter_knows_the_capitals_of_other_languages(four: CommandLine) -> None:
-    assert four.here("tag", "2", "+ÖFEN").code == EXIT_OK
-    assert numbers(four.here("history", "--filter", "öfen", "--json")) == [2]
-
-
-def test_numbers_of_any_length_are_numbers(four: CommandLine) -> None:
-    assert numbers(four.here("history", "--limit", "9" * 30, "--json")) == [4, 3, 2, 1]
-    assert four.here("history", "prune", "--older-than", f"{'9' * 400}w").out == "Nothing to delete.\n"
-    assert numbers(four.here("history", "prune", "--older-than", "3000000min", "--json")) == [3, 2, 1]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [("tag", "1", "+x"), ("rm", "1"), ("history", "prune", "--keep", "0", "--yes"), ("baseline", "main", "1"),
@@ -192,14 +166,6 @@ def test_commands_that_upgrade_the_history_say_where_the_copy_lies(
     assert f"{cpugpu.database}.v2" in cpugpu.here(*arguments).err
 
 
-def test_names_between_colons_stay_what_they_are(cpugpu: CommandLine) -> None:
-    done = cpugpu.here("run", "matmul", "--size", "80:100:1", "--rounds", "1", "--simulate", FAST)
-    assert "matmul --size 80:100:1 " in done.out
-    with cpugpu.store() as store:
-        save(store, 1, "my:100:preset")
-    assert "my:100:preset" in cpugpu.here("history").out
-
-
 def test_history_says_how_much_there_is(four: CommandLine, words: GoldenWords) -> None:
     for limit in ("20", "2"):
         last = four.here("history", "--limit", limit).out.splitlines()[-1]
@@ -213,14 +179,6 @@ def test_tags_are_given_shown_and_taken(four: CommandLine, words: GoldenWords) -
     assert "tuned" in four.here("history").out
     assert numbers(four.here("history", "--tag", "tuned", "--json")) == [1]
     words(four.here("tag", "1", "-tuned").out)
-    assert tags(four, 1) == []
-
-
-@pytest.mark.parametrize("change", ["tuned", "+", "+two words", "+a,b", "+" + "x" * 41, "+\x1b[31m", ""])
-def test_what_is_no_tag_changes_nothing(four: CommandLine, change: str) -> None:
-    done = four.here("tag", "1", "+good", change)
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert "\x1b" not in done.err
     assert tags(four, 1) == []
 
 
@@ -260,16 +218,6 @@ def test_prune_lists_first_and_deletes_when_it_is_told_to(four: CommandLine, wor
     words(re.sub(r"\d+\.\d MB", "N MB", done.out.replace(str(four.database), "PATH")))
     assert numbers(four.here("history", "--json")) == [4, 2]
     words(four.here("history", "prune", "--keep", "5").out)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"), [((), "--keep"), (("--older-than", "30"), "'30'"), (("--keep", "-1"), "--keep")]
-)
-def test_prune_refuses_what_it_cannot_understand(four: CommandLine, arguments: tuple[str, ...], named: str) -> None:
-    done = four.here("history", "prune", "--yes", *arguments)
-    assert done.code == EXIT_USAGE
-    assert named in done.err
-    assert len(numbers(four.here("history", "--json"))) == 4
 
 
 def test_merge_brings_runs_of_another_machine_once(four: CommandLine, tmp_path: Path, words: GoldenWords) -> None:
@@ -315,14 +263,6 @@ def future(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
         other.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
         other.execute("ALTER TABLE run RENAME COLUMN plan TO intention")
-
-
-def test_an_upgrade_is_said_with_the_name_of_the_copy(cpugpu: CommandLine) -> None:
-    cpugpu.database.write_bytes((ROOT / "tests" / "golden" / "v1.db").read_bytes())
-    done = cpugpu.here("history")
-    assert done.code == 0
-    assert f"{cpugpu.database}.v1" in done.err
-    assert cpugpu.here("history").err == ""
 
 
 def test_a_damaged_history_is_kept_aside_by_the_next_run_and_it_says_so(four: CommandLine) -> None:

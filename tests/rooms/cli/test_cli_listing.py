@@ -12,19 +12,12 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import __version__
 from cpugpu_tui.cli.output.printing import plain
-from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, RunFinished
 from cpugpu_tui.workloads import PRESETS, catalogue
 
 
 def test_the_version_is_said(cpugpu: CommandLine) -> None:
     assert cpugpu("--version").out == f"cpugpu-tui {__version__}\n"
-
-
-def test_help_names_every_command(cpugpu: CommandLine) -> None:
-    out = cpugpu("--help").out
-    for command in ("run", "list", "devices", "history", "show"):
-        assert f"\n  {command} " in out
 
 
 # ------------------------------------------------------------------ list
@@ -131,40 +124,6 @@ def test_show_says_the_answer_where_run_says_it(with_two_runs: CommandLine) -> N
         (sentences,) = [sweep["sentences"] for sweep in objects[-2]["sweeps"]]
         assert "µs" in " ".join(sentences)
         assert " us" not in " ".join(sentences)
-
-
-@pytest.mark.parametrize("name", ["99", "zzz", ""])
-def test_a_run_that_is_not_there_is_said_in_a_sentence(with_two_runs: CommandLine, name: str) -> None:
-    done = with_two_runs.here("show", name)
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert repr(name) in done.err
-    assert "`cpugpu-tui history`" in done.err
-    assert len(done.err.splitlines()) == 1
-
-
-def test_a_beginning_of_several_ids_is_said_with_the_ids(with_two_runs: CommandLine) -> None:
-    first, second = (item["run_id"] for item in with_two_runs.here("history", "--json").objects)
-    shared = "".join(a for a, b in zip(first, second, strict=True) if a == b)[:3]
-    assert first.startswith(shared)
-    done = with_two_runs.here("show", shared)
-    assert done.code == EXIT_USAGE
-    assert first in done.err
-    assert second in done.err
-
-
-def test_show_without_any_run_says_how_to_begin(cpugpu: CommandLine) -> None:
-    done = cpugpu.here("show")
-    assert done.code == EXIT_USAGE
-    assert "`cpugpu-tui run quick`" in done.err
-
-
-@pytest.mark.parametrize("command", ["history", "show"])
-def test_a_history_that_cannot_be_read_is_said(cpugpu: CommandLine, command: str) -> None:
-    cpugpu.database.write_text("this is no database, but a diary of over a hundred bytes " * 40)
-    done = cpugpu.here(command)
-    assert (done.code, done.out) == (EXIT_UNFIT, "")
-    assert str(cpugpu.database) in done.err
-    assert len(done.err.splitlines()) == 1
 
 
 def test_tables_fit_a_terminal_that_knows_ascii_only(with_two_runs: CommandLine) -> None:

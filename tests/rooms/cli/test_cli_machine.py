@@ -7,13 +7,9 @@ from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.cli import machine
 from cpugpu_tui.cli.machine import HOW
-from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 
 SIMULATED = ("machine", "--simulate", "default")
-
-
-def test_help_names_it(cpugpu: CommandLine) -> None:
-    assert "--measure" in cpugpu.here("machine", "--help").out
 
 
 def test_with_nothing_kept_the_cpu_alone_is_measured_and_the_way_to_the_gpu_is_said(cpugpu: CommandLine) -> None:
@@ -62,29 +58,11 @@ def test_without_a_gpu_the_card_says_why_and_asked_for_one_it_fails_without_a_ca
     assert done.err.startswith("cpugpu-tui: ")
 
 
-def test_a_device_that_cannot_exist_is_a_usage_error(cpugpu: CommandLine) -> None:
-    done = cpugpu.here(*SIMULATED, "--measure", "--device", "tpu")
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert "'tpu'" in done.err
-
-
-def test_an_interpreter_that_does_not_exist_is_a_usage_error(cpugpu: CommandLine) -> None:
-    done = cpugpu.here("machine", "--measure", "--python", "/nowhere/python")
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert "/nowhere/python" in done.err
-
-
 def test_without_a_history_it_measures_shows_and_says_so(cpugpu: CommandLine) -> None:
     done = cpugpu.here(*SIMULATED, "--db", cpugpu.database.parent / "typo" / "results.db")
     assert done.code == EXIT_UNFIT
     assert "simulated CPU" in done.out
     assert done.err.startswith("Not saved: ")
-
-
-def test_not_to_save_is_no_warning_and_makes_no_file(cpugpu: CommandLine) -> None:
-    done = cpugpu.here(*SIMULATED, "--measure", "--no-save")
-    assert (done.code, done.err) == (EXIT_OK, "")
-    assert not cpugpu.database.exists()
 
 
 def test_the_calibration_is_not_in_the_history_but_the_next_run_has_it(cpugpu: CommandLine) -> None:
@@ -94,13 +72,6 @@ def test_the_calibration_is_not_in_the_history_but_the_next_run_has_it(cpugpu: C
         (run,) = store.runs()
         (started, *_) = store.load(run.run_id)
     assert [found.device for found in started.plan.ceilings] == ["cuda:0", "cpu"]  # type: ignore[attr-defined]
-
-
-def test_a_terminal_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
-    done = cpugpu(*SIMULATED, "--measure", PYTHONIOENCODING="ascii", COLUMNS="80")
-    assert done.code == EXIT_OK
-    assert done.out.isascii()
-    assert max(map(len, done.out.splitlines())) <= 80
 
 
 def test_a_busy_machine_is_named_although_its_rates_were_not_measured(

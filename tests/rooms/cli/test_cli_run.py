@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import signal
 import threading
 import time
 from pathlib import Path
@@ -83,11 +82,6 @@ def test_without_a_terminal_the_app_is_run_quick(cpugpu: CommandLine, words: Gol
     assert "2,048" in done.out
 
 
-def test_the_variable_asks_for_the_simulated_machine_too(cpugpu: CommandLine) -> None:
-    started = cpugpu("run", "--size", "64", "--json", CPUGPU_SIMULATE=f"{FAST},seed=5").events[0]
-    assert started.plan.simulation.seed == 5
-
-
 def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu: CommandLine) -> None:
     done = cpugpu.here(*RUN, "--size", "64", "--no-save")
     assert done.code == EXIT_OK
@@ -133,17 +127,6 @@ def test_another_environments_torch_times_the_real_cpu(
 
 
 # ------------------------------------------------------------------ not all well
-
-
-def test_failed_cases_are_rows_and_the_exit_code_is_3(cpugpu: CommandLine) -> None:
-    machine = f"{FAST},crash_size=16,oom_size=32,mismatch_size=64,error_size=128"
-    done = cpugpu.here("run", "--simulate", machine, "--size", "16,32,64,128,256", "--json")
-    assert done.code == EXIT_CASES_FAILED
-    assert statuses(done.events) == {16: "crashed", 32: "oom", 64: "mismatch", 128: "error", 256: "ok"}
-    shown = cpugpu.here("show", "latest")
-    assert shown.code == EXIT_OK  # the run failed in part, the listing did not
-    for fact in ("crashed:", "oom:", "18.4 GB", "12.1 GB", "mismatch:", "error: RuntimeError"):
-        assert fact in " ".join(shown.out.split())
 
 
 def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None:
@@ -239,10 +222,6 @@ def test_progress_is_one_line_on_a_terminal_and_is_removed(cpugpu: CommandLine) 
     assert "\x1b" not in out
 
 
-def test_a_pipe_sees_no_progress(cpugpu: CommandLine) -> None:
-    assert cpugpu(*RUN, "--size", "64", "--json").err == ""
-
-
 def test_finished_cases_come_before_the_end(cpugpu: CommandLine) -> None:
     """Whoever reads along sees the first result while the rest is still being timed."""
     with cpugpu.start("run", "--simulate", PACED, "--size", "64:74:1", "--json") as process:
@@ -250,15 +229,3 @@ def test_finished_cases_come_before_the_end(cpugpu: CommandLine) -> None:
         assert process.poll() is None
         process.terminate()
         process.stdout.read()
-
-
-def test_tables_in_a_pipe_have_no_colour(cpugpu: CommandLine) -> None:
-    assert "\x1b" not in cpugpu(*RUN, "--size", "64", TERM="xterm-256color", COLORTERM="truecolor").out
-
-
-@pytest.mark.parametrize("command", [("list",), ("run", "--json", "--simulate", "default", "--no-save")])
-def test_a_reader_that_goes_away_is_no_failed_check(cpugpu: CommandLine, command: tuple[str, ...]) -> None:
-    process = cpugpu.start(*command)
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    assert process.wait() == 128 + signal.SIGPIPE

@@ -48,10 +48,6 @@ def test_a_full_disk_behind_stderr_leaves_the_exit_code(cpugpu: CommandLine, wor
     assert in_shell(cpugpu, words, "2>/dev/full").code == EXIT_USAGE
 
 
-def test_a_full_disk_behind_stdout_is_said(cpugpu: CommandLine) -> None:
-    assert_said(in_shell(cpugpu, ("config", "path"), ">/dev/full"), EXIT_UNFIT)
-
-
 def test_an_export_is_written_though_the_table_cannot_be_printed(cpugpu: CommandLine, tmp_path: Path) -> None:
     exported = tmp_path / "run.json"
     assert_said(in_shell(cpugpu, (*RUN, "--export", str(exported)), ">/dev/full"), EXIT_UNFIT)
@@ -97,13 +93,6 @@ def test_a_pipe_without_an_other_end_is_not_waited_for(
     assert_said(cpugpu.here(*words), EXIT_USAGE)
 
 
-@pytest.mark.parametrize(
-    "words", [("import", "/dev/zero"), ("demo", "/dev/zero"), ("telemetry", "--replay", "/dev/zero")]
-)
-def test_a_device_without_an_end_is_not_read_to_its_end(cpugpu: CommandLine, words: tuple[str, ...]) -> None:
-    assert_said(cpugpu.here(*words), EXIT_USAGE)
-
-
 @pytest.mark.parametrize("text", ["x = " + "[" * 3000, "x = " + "[" * 3000 + "]" * 3000], ids=["open", "closed"])
 def test_nested_toml_is_no_config_and_no_list_of_hosts(
     cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
@@ -125,15 +114,6 @@ def test_a_filter_may_have_any_number_of_words_and_tags(cpugpu: CommandLine) -> 
     assert [run["number"] for run in cpugpu.here("history", "--json", "--filter", words, *tags).objects] == [1]
     assert cpugpu.here("history", "--json", "--filter", f"{words} nosuch").objects == []
     assert cpugpu.here("history", "--json", *tags, "--tag", "bad").objects == []
-
-
-@pytest.mark.parametrize("words", [("history",), ("claims",), ("machine", "--simulate", FAST), ("show",)])
-def test_a_name_that_no_file_can_have_is_no_database(cpugpu: CommandLine, words: tuple[str, ...]) -> None:
-    assert_said(cpugpu.here(*words, "--db", "a" * 5000), EXIT_UNFIT)
-
-
-def test_a_count_that_python_cannot_count_to_is_refused(cpugpu: CommandLine) -> None:
-    assert_said(cpugpu.here("telemetry", "--simulate", "default", "--count", "9" * 400), EXIT_USAGE)
 
 
 def test_a_long_argument_is_not_repeated_in_full(cpugpu: CommandLine) -> None:

@@ -77,11 +77,6 @@ def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine, tmp_
     assert re.search("<li>cuda:0: The GPU wins from .*<li>cuda:1: The GPU wins from ", html, re.DOTALL)
 
 
-def test_a_terminal_without_unicode_shows_it_too(history: CommandLine) -> None:
-    out = history("show", "1", PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0").out
-    assert re.search(r"^matmul +\.[^ ]*=[^ ]*# ", out, re.MULTILINE)
-
-
 def test_a_slow_gpu_has_bars_and_sentences_of_its_own(cpugpu: CommandLine) -> None:
     simulate = f"{FAST},drift=0,gpus=3,slow_gpu=2,slow_factor=2"
     done = cpugpu.here("survey", "--only", "matmul,fft", "--simulate", simulate, "--device", "cpu", "--device", "cuda")
@@ -143,20 +138,6 @@ def test_a_stopped_survey_goes_on(history: CommandLine, cpugpu: CommandLine) -> 
         assert [run.status for run in store.runs()] == ["interrupted", "done"]
     for words in (("--resume",), ("--resume", "--only", "fft")):
         assert cpugpu("survey", *words).code == EXIT_USAGE
-
-
-def test_without_a_gpu_the_cpu_is_timed(cpugpu: CommandLine) -> None:
-    done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--simulate", FAST)
-    assert done.code == EXIT_OK
-    assert re.search(r"^ sort 4M +\d", done.out, re.MULTILINE)
-    assert not rows_of(done.out)
-
-
-def test_an_unknown_workload_is_refused(cpugpu: CommandLine) -> None:
-    done = cpugpu("survey", "--only", "fft,srt", "--simulate", FAST)
-    assert done.code == EXIT_USAGE
-    assert "'srt'" in done.err
-    assert "sort" in done.err
 
 
 def test_all_adds_the_second_set_and_only_names_either(cpugpu: CommandLine) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
+from tests.helpers.command_line import ROOT, CommandLine
 from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
-from tests.helpers.machine.fake_nvml_library import LOST, FakeLibrary, library
+from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli.output.telemetry_table import Table
@@ -84,18 +84,6 @@ def test_what_a_person_sees() -> None:
         line for _ in range(7) for line in paged.lines(sample(gpu()))
     )
     assert_golden("frames/telemetry-table", re.sub(r"(?m)^\d\d:\d\d:\d\d", "hh:mm:ss", paragraphs(told)))
-
-
-def test_a_line_fits_an_80_column_terminal() -> None:
-    capped = replace(gpu(throttled_power_cap_pct=Reading(80.0)), throttle=("power-capped",))
-    assert max(len(line) for line in Table(1.0).lines(sample(capped))[1:]) <= 80
-
-
-def test_a_stdout_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
-    done = cpugpu("telemetry", "--replay", FAKE_TRACE, "--interval", "0", PYTHONIOENCODING="ascii")
-    assert done.code == EXIT_OK
-    assert done.out.isascii()
-    assert "- GPU 0" in done.out
 
 
 # ------------------------------------------------------------------ JSON
@@ -187,17 +175,6 @@ def test_a_driver_that_wakes_late_tells_its_version_late(fake_nvml: FakeNvml) ->
     assert driver is not None
     assert nvml is not None
     assert versions.known() == (driver, nvml), "and it is asked no more"
-
-
-def test_one_bad_gpu_hides_no_healthy_one(
-    cpugpu: CommandLine, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cpugpu_tui.telemetry.sampler.FIRST_PATIENCE_S", PATIENCE_S)
-    library.gpus[0].dead = LOST
-    (line,) = cpugpu.here("telemetry", "--json", "--count", "1").objects
-    assert "lost" in line["gpus"][0]["problem"]
-    assert line["gpus"][0]["readings"]["power_mw"]["value"] is None
-    assert line["gpus"][1]["readings"]["power_mw"]["value"] == 78_200
 
 
 def test_without_a_gpu_the_host_is_read_the_cause_is_said_and_it_is_no_error(

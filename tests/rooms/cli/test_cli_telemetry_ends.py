@@ -40,14 +40,6 @@ def test_a_line_is_there_when_its_sweep_is(cpugpu: CommandLine) -> None:
         process.kill()
 
 
-def test_ctrl_c_ends_live_telemetry_too(cpugpu: CommandLine) -> None:
-    with cpugpu.start("telemetry") as process:
-        first_row(process)
-        process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == b""
-    assert process.returncode == EXIT_INTERRUPTED
-
-
 def test_ctrl_c_while_it_is_being_loaded_is_no_traceback() -> None:
     """The first import of ours that takes time is interrupted, as by a person who mistyped."""
     interrupted = (
@@ -72,11 +64,3 @@ def test_results_that_outgrow_the_limit_of_a_file_are_a_sentence(cpugpu: Command
     assert done.returncode == EXIT_UNFIT
     assert b"ulimit -f" in done.stderr
     assert b"Traceback" not in done.stderr
-
-
-def test_a_reader_that_goes_away_is_no_fault(cpugpu: CommandLine) -> None:
-    with cpugpu.start(*SIMULATED) as process:
-        first_row(process)
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 128 + signal.SIGPIPE

@@ -70,13 +70,6 @@ def test_workloads_and_code_are_measured_together(
     words([line for line in done.out.splitlines() if line.strip()])
 
 
-def test_a_file_is_shown_with_its_machine(file: Path, cpugpu: CommandLine) -> None:
-    done = cpugpu.here("thresholds", "show")
-    assert done.code == errors.EXIT_OK
-    assert "SIMULATED" in done.out.splitlines()[0]
-    assert "Programs do not use this file here." in done.err
-
-
 def test_a_saved_run_gives_the_same_file(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
     made = cpugpu.here("thresholds", "make", "--run", "latest", "-o", "again.json")
     assert made.code == errors.EXIT_OK, made.err
@@ -168,13 +161,6 @@ def test_without_a_core_for_each_thread_the_reason_is_said(cpugpu: CommandLine) 
     done = cpugpu.here("thresholds", "make", "matmul", "--n", "64:128", "--simulate", "starved_share=0.4", "-o", "-")
     assert done.code == errors.EXIT_UNFIT
     assert "matmul n = 64 to 128 (2 sizes): no core: " in done.err
-
-
-def test_an_expression_without_a_name_gets_one(cpugpu: CommandLine, tmp_path: Path) -> None:
-    path = tmp_path / "new.json"
-    done = cpugpu.here("thresholds", "make", "x @ x", *GEMM[1:], "--n", "16:2048", *STEADY, "-o", path)
-    assert done.code == errors.EXIT_OK, done.err
-    assert {each.operation[:4] for each in entries(path).entries} == {"x-x-"}
 
 
 def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file: Path, cpugpu: CommandLine) -> None:
@@ -369,22 +355,3 @@ def test_the_older_file_is_not_replaced_by_the_newer_one(link: bool, file: Path,
     assert done.code == errors.EXIT_USAGE
     assert "--out" in done.err
     assert file.read_bytes() == before
-
-
-def test_an_older_file_of_other_operations_leaves_the_target_as_it_is(file: Path, cpugpu: CommandLine) -> None:
-    rewritten(file, variant="other")
-    Path("new.json").write_text(file.read_text())
-    done = cpugpu.here("thresholds", "make", "--run", "latest", "-o", "new.json", "--against", "thresholds.json")
-    assert done.code == errors.EXIT_USAGE
-    assert Path("new.json").read_text() == file.read_text()
-
-
-def test_a_search_that_ran_out_of_time_says_so(
-    cpugpu: CommandLine, words: GoldenWords, limits_when_ready: None
-) -> None:
-    """It advised to run a search, which it was."""
-    done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "pace=1", "--max-seconds", "0.001", "--no-save")
-    assert done.code == errors.EXIT_UNFIT
-    (needed_s,) = re.findall(r"allow (\d+) s", done.err)
-    assert int(needed_s) >= 3, "1.5 s on each device, and the start of the agent, which takes longer on a busy machine"
-    words(done.err.replace(f"allow {needed_s} s", "allow SECONDS s"))

@@ -5,7 +5,6 @@ from pathlib import Path
 from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.analysis.compare import GATE_RUNS
-from cpugpu_tui.compare.series import free_cores_remedy
 
 
 def test_code_that_was_edited_between_two_series_is_named(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -22,11 +21,6 @@ def test_code_that_was_edited_between_two_series_is_named(cpugpu: CommandLine, t
     said = cpugpu.here("compare", "1", "2").out
     assert "mine.py" in said
     assert "No difference" not in said
-
-
-def test_one_thread_is_not_told_to_use_one_thread() -> None:
-    assert "--threads 1" in free_cores_remedy([0, 1])
-    assert "--threads" not in free_cores_remedy([1, 1])
 
 
 def test_a_baseline_that_no_gate_takes_says_so_when_it_is_made(cpugpu: CommandLine) -> None:

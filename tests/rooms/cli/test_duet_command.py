@@ -20,7 +20,6 @@ SIMULATED = f"{FAST},noise=0.002"
 SLOWER = f"{SIMULATED},duet_factor=1.02"
 RESTLESS = f"{SLOWER},placebo_factor=1.05"
 RUN = ("run", "matmul", "--size", "2048")
-GATE = ("gate", "matmul-square")
 
 
 @pytest.fixture(scope="module")
@@ -134,34 +133,6 @@ def test_equal_cases_are_the_same_and_one_that_kills_its_agent_is_said_once_and_
     words(re.sub(r"/\S+/(old|new)( \(run \d+\))?", r"\1", only.err))
 
 
-def test_an_interpreter_without_torch_or_that_is_not_there_ends_it_at_once(
-    cpugpu: CommandLine, bare_python: Path, pythons: tuple[str, str]
-) -> None:
-    done = cpugpu.here(*RUN, "--device", "cpu", "--python", pythons[0], "--python", bare_python)
-    assert done.code == EXIT_UNFIT
-    assert f"{bare_python} cannot import torch" in done.err
-    gone = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", pythons[0], "--python", "no-such-python")
-    assert gone.code == EXIT_USAGE
-    assert "'no-such-python'" in gone.err
-
-
-@pytest.mark.parametrize(
-    "option", [("--repeat", "3"), ("--rounds", "9"), ("--energy",), ("--parallel",), ("--worker", "thread")]
-)
-def test_an_option_that_a_duet_cannot_follow_is_refused(
-    cpugpu: CommandLine, both: tuple[str, ...], option: tuple[str, ...], words: GoldenWords
-) -> None:
-    done = cpugpu.here(*RUN, "--simulate", SIMULATED, *both, *option)
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    words(done.err)
-
-
-def test_a_band_is_for_comparisons_only(cpugpu: CommandLine, words: GoldenWords) -> None:
-    alone = cpugpu.here(*RUN, "--simulate", SIMULATED, "--band", "1%")
-    assert alone.code == EXIT_USAGE
-    words(alone.err)
-
-
 def test_max_seconds_ends_it_after_a_pair(cpugpu: CommandLine, both: tuple[str, ...]) -> None:
     limits = ("--max-seconds", "0.01", "--band", "latency=4%")
     told = comparison(cpugpu.here(*RUN, "--simulate", SIMULATED, *both, *limits, "--json"))
@@ -244,11 +215,3 @@ def test_a_gate_with_a_case_that_fails_on_both_sides_does_not_pass(
     assert done.code == EXIT_CASES_FAILED
     assert done.err.count("planted error") == 2
     words(done.out.splitlines()[-2])
-
-
-def test_a_gate_with_a_baseline_and_an_interpreter_is_refused(
-    cpugpu: CommandLine, pythons: tuple[str, str], words: GoldenWords
-) -> None:
-    done = cpugpu.here("gate", "--against", pythons[0], "--baseline", "main")
-    assert done.code == EXIT_USAGE
-    words(done.err)

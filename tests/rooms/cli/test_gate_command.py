@@ -142,23 +142,6 @@ def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine,
     assert gate.out.count("all runs are identical") == 6
 
 
-@pytest.mark.slow
-def test_another_database_is_named_by_its_file(based: CommandLine, tmp_path: Path) -> None:
-    other = CommandLine(tmp_path / "other.db")
-    make_series(other, SLOW)
-    out = based.here("compare", "main", f"{other.database}:latest").out
-    assert "other.db: runs 1-5\n" in out
-    assert "SLOWER" in out
-
-
-def test_a_tag_names_the_series_of_its_newest_run(slowed: CommandLine) -> None:
-    with slowed.store() as store:
-        store.tag(store.find("2"), add=["release"])
-    first = slowed.here("compare", "release", "latest").out.splitlines()[0]
-    assert "release (runs 1-5)" in first
-    assert "runs 6-10" in first
-
-
 def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: CommandLine) -> None:
     failing = based.here(*RUN, "--simulate", f"{SIMULATED},mismatch_size=16", "--repeat", 3)
     assert failing.code == EXIT_CASES_FAILED
@@ -190,23 +173,6 @@ def test_wrong_arguments_are_one_line_and_exit_code_2(
     based: CommandLine, arguments: tuple[str, ...], words: GoldenWords
 ) -> None:
     done = based.here(*arguments)
-    assert done.code == EXIT_USAGE
-    words(done.err)
-
-
-def test_without_a_history_nothing_is_created(cpugpu: CommandLine) -> None:
-    for arguments in (("compare", "1"), ("baseline",), ("gate",)):
-        done = cpugpu.here(*arguments)
-        assert done.code == EXIT_USAGE
-        assert "`cpugpu-tui run quick`" in done.err
-    assert not cpugpu.database.exists()
-
-
-@pytest.mark.slow
-def test_simulated_times_are_not_compared_with_measured_ones(based: CommandLine, words: GoldenWords) -> None:
-    real = based("run", "matmul", "--size", "16", "--device", "cpu", "--rounds", "5")
-    assert real.code == EXIT_OK
-    done = based.here("compare", "main", "latest")
     assert done.code == EXIT_USAGE
     words(done.err)
 

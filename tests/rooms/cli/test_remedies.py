@@ -86,22 +86,6 @@ def test_the_remedy_of_a_failed_row_stands_below_the_table(
     assert remedy in cpugpu.here("show", "latest").out
 
 
-@pytest.mark.parametrize("words", ["show last", "rm last", "export last", "tag last +a", "baseline main last"])
-def test_an_unknown_run_names_what_is_taken(words: str, one: CommandLine) -> None:
-    assert "'latest' for the newest run" in refused(one, *words.split())
-
-
-def test_an_unknown_series_suggests_what_resembles_it(one: CommandLine) -> None:
-    assert "'last'. Did you mean 'latest'?" in refused(one, "compare", "last")
-    one.here("baseline", "main", "latest")
-    assert "Did you mean 'main'?" in refused(one, "compare", "mian", "latest")
-
-
-@pytest.mark.parametrize("name", ["a/b", "a:b", "", "a\nb"])
-def test_a_baseline_is_not_advised_under_a_name_that_none_may_have(name: str, one: CommandLine) -> None:
-    assert "cpugpu-tui baseline" not in refused(one, "compare", name)
-
-
 def test_a_baseline_is_advised_as_a_shell_reads_it(one: CommandLine) -> None:
     assert "`cpugpu-tui baseline 'my base' latest`" in refused(one, "compare", "my base")
     assert one.here("baseline", "my base", "latest").code == EXIT_OK
@@ -113,15 +97,6 @@ def test_another_database_is_its_newest_run(one: CommandLine) -> None:
     assert named == alone != ""
     assert "Database missing.db does not exist." in refused(one, "compare", "missing.db", "latest")
     assert "`cpugpu-tui history --db other.db`" in refused(one, "compare", "other.db:99", "latest")
-
-
-def test_an_unknown_ending_is_not_a_file_of_thresholds(one: CommandLine) -> None:
-    assert ".json, .h or .env" in refused(one, "thresholds", "make", "--run", "1", "--out", "t.txt")
-    assert not Path("t.txt").exists()
-    one.here("run", "quick", "--simulate", "drift=0")
-    for name, more in (("t.txt", ("--format", "env")), ("t.JSON", ()), ("plain", ())):
-        assert one.here("thresholds", "make", "--run", "latest", "--out", name, *more).code == EXIT_OK
-    assert Path("t.JSON").read_text()[0] == Path("plain").read_text()[0] == "{"
 
 
 @pytest.mark.parametrize("words", [("new-workload", "mine"), ("telemetry", *SIMULATE, "--count", "1", "--record", "t")])

@@ -1,11 +1,9 @@
 """Kernel times in comparisons and gates: where they are missing, of several GPUs, and the bands of each time."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from tests.helpers.command_line import CommandLine
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 from tests.rooms.compare.test_compare_simulated import WANDERING
 
@@ -16,7 +14,6 @@ from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.gate import gate_series, view
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
-from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.state.folding import MeasuredRun, measured_state
 
@@ -103,15 +100,3 @@ def test_each_gpu_of_a_host_takes_its_own_kernels_along() -> None:
 )
 def test_a_band_is_for_both_times_or_for_the_named_one(text: str, bands: Mapping[str, float]) -> None:
     assert parse_bands(text, BANDS) == pytest.approx(bands)
-
-
-@pytest.mark.parametrize("text", ["", "1", "latency", "gpu=1%", "latency=1%,", "=1%"])
-def test_other_bands_are_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        parse_bands(text, BANDS)
-
-
-def test_the_help_names_the_bands_in_force(cpugpu: CommandLine) -> None:
-    out = "".join(cpugpu.here("compare", "--help").out.split())
-    default = re.search(r"default:\((latency=[^);]+);", out)
-    assert parse_bands(default[1], {}) == BANDS

@@ -126,15 +126,6 @@ def test_what_is_no_config_at_all_is_said(data: bytes, write: Write, words: Gold
     words(str(caught.value).replace(str(path), "config.toml"))
 
 
-def test_a_folder_in_its_place_is_said(write: Write, words: GoldenWords) -> None:
-    path = write("")
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(TomlError) as caught:
-        config.load()
-    words(str(caught.value).replace(str(path), "config.toml"))
-
-
 # ------------------------------------------------------------------ who stands above whom
 
 
@@ -178,13 +169,6 @@ def test_presets_of_the_file_run_and_are_listed(write: Write, cpugpu: CommandLin
     assert "sweep" in [item["name"] for item in cpugpu.here("list", "--json").objects if item["kind"] == "preset"]
 
 
-def test_a_preset_of_a_workload_that_there_is_not_says_so(write: Write, cpugpu: CommandLine) -> None:
-    write('[presets.mine]\nworkload = "gelu"\nsizes = 1\n')
-    done = cpugpu.here("run", "mine", "--simulate", FAST)
-    assert done.code == 2
-    assert "'gelu'" in done.err
-
-
 # ------------------------------------------------------------------ config show, config path
 
 
@@ -200,10 +184,6 @@ def test_show_names_the_origin_of_each_value(write: Write, cpugpu: CommandLine) 
     table = cpugpu.here("config").out
     assert "config.toml line 1" in table
     assert str(path) in "".join(table.split("\n"))
-
-
-def test_a_mark_of_byte_order_is_no_part_of_the_first_key(write: Write) -> None:
-    assert read(write('\ufefftheme = "paper"\n')).values == {"theme": "paper"}
 
 
 def test_a_folder_into_which_nobody_may_look_is_said(tmp_path: Path, words: GoldenWords) -> None:
@@ -234,12 +214,6 @@ def test_path_and_help_answer_beside_a_broken_file(write: Write, cpugpu: Command
         assert done.err.startswith(f"cpugpu-tui: {path}, line 1: ")
         assert done.err.count("\n") == 1
     words(done.err.replace(str(path), "config.toml"))
-
-
-def test_the_first_run_writes_no_config(write: Write, cpugpu: CommandLine, tmp_path: Path) -> None:
-    run(cpugpu, "matmul", "--size", 64)
-    cpugpu.here("config")
-    assert not (tmp_path / "config").exists()
 
 
 # ------------------------------------------------------------------ config themes

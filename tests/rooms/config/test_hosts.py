@@ -140,14 +140,3 @@ def test_a_plain_line_with_more_than_a_name_names_the_line(tmp_path: Path, words
         read_hosts(written(tmp_path, "gpu1\ngpu2 slots=8\n", "hosts"))
     assert caught.value.line == 2
     words(f"{caught.value.problem} {caught.value.remedy}")
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"a\n" * 600_000])
-def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "hosts"
-    path.write_bytes(content)
-    with pytest.raises(UsageError):
-        read_hosts(path)
-    with pytest.raises(TomlError) as caught:
-        read_hosts(tmp_path / "nowhere")
-    assert caught.value.path == tmp_path / "nowhere"

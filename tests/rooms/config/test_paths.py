@@ -34,12 +34,6 @@ def test_the_option_wins_over_the_variable_and_the_variable_over_the_default(
     assert paths.database_path() == paths.default_database_path()
 
 
-def test_a_tilde_is_expanded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert paths.database_path(Path("~/x.db")) == home / "x.db"
-    monkeypatch.setenv("CPUGPU_DB", "~/y.db")
-    assert paths.database_path() == home / "y.db"
-
-
 @pytest.mark.parametrize("kind", ["device", "pipe"])
 def test_a_database_that_is_no_file_is_called_that(kind: str, tmp_path: Path) -> None:
     """`CPUGPU_DB=/dev/null` ended in "disk I/O error"."""

@@ -8,7 +8,7 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import time_on
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.config.sizes import parse_size, parse_sizes, search_ends, sizes_text
+from cpugpu_tui.config.sizes import parse_size, parse_sizes, search_ends
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store.filtering import parse_while_typed
 
@@ -36,11 +36,6 @@ def test_a_comma_that_could_be_either_is_refused(words: GoldenWords) -> None:
             parse_sizes(text)
         said.append(str(refused.value))
     words(said)
-
-
-@pytest.mark.parametrize("sizes", [(16, 32), (512, 256), (256, 512, 128), (1, 3, 5, 7, 9), (10**6, 10**7), (7,)])
-def test_written_sizes_are_read_again(sizes: tuple[int, ...]) -> None:
-    assert parse_sizes(sizes_text(sizes)) == sizes
 
 
 def test_both_ends_of_a_search_are_read(cpugpu: CommandLine, tmp_path: Path) -> None:

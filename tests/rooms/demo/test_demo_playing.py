@@ -5,10 +5,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.demo.recording import GAP_S, Clock, Player, Recording, lasted_s, pace_of, shipped, timed_events
-from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DeviceSampled, Event, Gap, Progressed, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState
 
@@ -93,13 +91,6 @@ def test_at_a_pace_of_ones_own_every_event_comes_in_its_time(two: Recording, pac
         seen = {event.seq: at_s for at_s, event in log if event in run.events and isinstance(event, DeviceSampled)}
         assert len(seen) == sum(isinstance(event, DeviceSampled) for event in run.events)
         assert all(at_s == pytest.approx(due[seq], abs=0.05) for seq, at_s in seen.items())
-
-
-@pytest.mark.parametrize("text", ["fast", "0", "-1", "nan", "inf", "1e9", ""])
-def test_what_is_no_pace_is_refused(text: str, words: GoldenWords) -> None:
-    with pytest.raises(UsageError) as caught:
-        pace_of(text)
-    words(str(caught.value))
 
 
 # ------------------------------------------------------------------ what is told
@@ -216,14 +207,3 @@ def test_a_skip_ends_a_pause(two: Recording) -> None:
 
     assert playing.run(deliver).status == "done"
     assert sum(isinstance(event, RunFinished) for event in log) == 2
-
-
-def test_after_the_end_nothing_is_told(two: Recording) -> None:
-    def end(playing: Player, at_s: float, _: Event) -> None:
-        if at_s > 3:
-            playing.kill()
-
-    log, finished, clock = play(two, 1.0, end)
-    assert finished.status == "stopped"
-    assert not any(isinstance(event, RunFinished) for _, event in log)
-    assert clock.s - 1000 < 4

@@ -101,16 +101,6 @@ def test_a_database_and_its_exports_give_the_same_file(whole: Recording, tmp_pat
     assert [run.name for run in unpacked(recording(database, ["2"]), "it").runs] == ["mnist-mlp"]
 
 
-def test_runs_that_know_no_ceilings_are_refused(whole: Recording, tmp_path: Path) -> None:
-    first, *rest = gzip.decompress(packed(whole.runs[1:2])).splitlines()[1:]
-    started = json.loads(first)
-    started["plan"]["ceilings"] = []
-    path = tmp_path / "run.ndjson"
-    path.write_bytes(b"\n".join([json.dumps(started).encode(), *rest]))
-    with pytest.raises(UsageError, match=r"^matmul-sweep "):
-        recording(path, ())
-
-
 # ------------------------------------------------------------------ bad ones
 
 

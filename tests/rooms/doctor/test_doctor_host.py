@@ -86,13 +86,6 @@ def test_each_way_a_driver_can_refuse_has_its_sentence(library: FakeLibrary, cod
     words([finding.found, finding.cause, finding.remedy])
 
 
-def test_a_healthy_driver_is_listed_and_its_sessions_are_closed(library: FakeLibrary) -> None:
-    found = driver_facts(set())
-    assert [gpu.problem for gpu in found.gpus] == [None, None]
-    assert library.open_sessions == 0
-    assert examine(Facts(driver=found))[0].found.endswith("2 GPUs")
-
-
 def test_a_driver_that_hangs_is_given_up_after_two_seconds(library: FakeLibrary, words: GoldenWords) -> None:
     library.hang_on = "nvmlDeviceGetHandleByIndex_v2"
     assert DEADLINE_S <= 2
@@ -117,15 +110,6 @@ def test_cuda_is_not_asked_where_the_driver_hangs(words: GoldenWords) -> None:
     words(finding.found)
 
 
-def test_what_a_section_raises_is_a_sentence(words: GoldenWords) -> None:
-    def crash() -> None:
-        raise RuntimeError("no")
-
-    value, fault = Section("host", crash, 5).result()
-    assert value is None
-    words(fault)
-
-
 # ------------------------------------------------------------------ history
 
 
@@ -139,11 +123,3 @@ def test_a_real_database_is_known_by_its_header_and_left_as_it_is(tmp_path: Path
     assert f"version {found.known_version}" in finding.found
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert sorted(child.name for child in tmp_path.iterdir()) == ["results.db"]
-
-
-def test_nothing_is_made_where_there_is_no_database(tmp_path: Path) -> None:
-    found = history_facts(tmp_path / "results.db")
-    assert (found.exists, found.refusal) == (False, None)
-    assert not list(tmp_path.iterdir())
-    assert history_facts(tmp_path / "typo" / "results.db").refusal is not None
-    assert history_facts(tmp_path).refusal is not None

@@ -1,6 +1,5 @@
 """An anonymised export holds no host or user name, path or UUID, but all numbers."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.export.stream import ExportedRun, exported
-from cpugpu_tui.model import CaseFailed, Ceilings, TelemetryRead
+from cpugpu_tui.model import CaseFailed, Ceilings
 
 SECRETS = (
     "gpu17", "example.org", "zoe", "yuki", "secret-project", "train.py", "8f3a1c52", "3B:00", "boss", "node9", "/opt",
@@ -67,14 +66,6 @@ def test_the_numbers_stay(spoken: ExportedRun) -> None:
     assert [device.label for device in covered.state.devices] == ["EPYC", "H200"]
 
 
-def test_a_gpu_is_still_the_same_one_in_every_place(spoken: ExportedRun) -> None:
-    (covered,) = anonymized([spoken])
-    reading = next(event for event in covered.events if isinstance(event, TelemetryRead))
-    gpu = covered.state.gpu
-    assert re.fullmatch(r"GPU-anonymous-\d+", gpu.uuid or "")
-    assert reading.gpus[0].uuid == gpu.uuid == covered.started.plan.ceilings[0].uuid
-
-
 def test_names_that_only_this_machine_knows_go_too() -> None:
     stream = [
         replace(event, message="mallory on castle") if isinstance(event, CaseFailed) else event
@@ -120,9 +111,3 @@ def test_parameters_of_typed_code_stay_if_they_are_numbers_and_it_can_be_importe
     assert {row.case.workload for row in covered.state.rows.values()} == {"x-k-ab12,k=2,rate=1e-3,user=value-0"}
     assert covered.started.plan.name == "x-k-ab12,k=2,rate=1e-3,user=value-0"
     assert read_runs(b"".join(rendered("json", [covered])), "x") == [covered]
-
-
-def test_it_can_be_imported_and_covered_again(spoken: ExportedRun) -> None:
-    (covered,) = anonymized([spoken])
-    assert read_runs(b"".join(rendered("json", [covered])), "x") == [covered]
-    assert anonymized([covered]) == [covered]

@@ -5,8 +5,6 @@ import re
 import struct
 import sys
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -23,7 +21,7 @@ from cpugpu_tui.config.installing import install_command
 from cpugpu_tui.errors import EXIT_UNFIT, UnfitError, UsageError
 from cpugpu_tui.export import chart as chart_module
 from cpugpu_tui.export.chart import MOST_PANELS, SLIDE, draw, inline_svg, picture
-from cpugpu_tui.model import Case, CaseFinished, Event
+from cpugpu_tui.model import Case
 from cpugpu_tui.render.curves import SurveyBar, SurveyChart, charts
 from cpugpu_tui.report import bars
 from cpugpu_tui.report.bars import Part
@@ -72,11 +70,6 @@ def test_both_crossovers_are_shaded_from_end_to_end_and_named() -> None:
     resident, copies = texts_of(axes)
     assert re.fullmatch(r"GPU wins from n ≈ 6\d(\.\d)? \(50–80\)", resident)
     assert re.fullmatch(r"with copies from n ≈ 22\d(\.\d)? \(200–250\)", copies)
-
-
-def test_without_a_crossover_nothing_is_shaded() -> None:
-    axes = axes_of(export_runs.run(sizes=(16, 32, 48)).state)  # type: ignore[arg-type]
-    assert (list(axes.patches), texts_of(axes)) == ([], [])
 
 
 def test_the_axes_have_sizes_and_times_with_units() -> None:
@@ -143,16 +136,6 @@ def test_a_hostile_name_is_drawn_as_text() -> None:
     assert "script" not in {each.tag.rpartition("}")[2] for each in page.iter()}
 
 
-def test_dollars_are_no_formula() -> None:
-    ((_, chart),) = charts(export_runs.run().state)
-    curves = tuple(curve._replace(label="$x^2$") for curve in chart.curves)
-    axes = Figure().add_subplot()
-    draw(axes, chart._replace(curves=curves, axis="$n$"))
-    texts = [*axes.texts, *axes.get_legend().get_texts(), axes.xaxis.label]
-    assert len(texts) > 3
-    assert not [text.get_text() for text in texts if text.get_parse_math()]
-
-
 @pytest.mark.parametrize("length", [4, 40, 200])
 @pytest.mark.parametrize("is_narrow", [False, True])
 def test_no_text_of_a_survey_is_cut_at_any_length_of_a_name(length: int, is_narrow: bool) -> None:
@@ -172,11 +155,6 @@ def test_no_text_of_a_survey_is_cut_at_any_length_of_a_name(length: int, is_narr
     assert "".join(chart.sentences[0].split()) in {"".join(text.split()) for text in texts_of(axes)}
 
 
-@pytest.mark.parametrize("name", ["svg", "png"])
-def test_the_same_run_gives_the_same_picture(name: str) -> None:
-    assert pictured(name, export_runs.run()) == pictured(name, export_runs.run())
-
-
 def test_each_sweep_and_run_has_a_panel() -> None:
     runs = [export_runs.run(), export_runs.run(run_id="20260102-bbbb"), export_runs.run(run_id="20260103-cccc")]
     width, height = struct.unpack(">II", pictured("png", *runs)[16:24])
@@ -188,21 +166,6 @@ def test_nothing_to_draw_and_too_much_are_said() -> None:
         pictured("svg", export_runs.exported(export_runs.stream()[:2]))
     with pytest.raises(UsageError, match=str(MOST_PANELS)):
         pictured("svg", *(export_runs.run(run_id=f"20260101-{index:04}") for index in range(MOST_PANELS + 1)))
-
-
-def test_simulated_times_are_said_to_be() -> None:
-    title, _ = chart_module._panels([_simulated()])[0]
-    assert title.startswith("SIMULATED")
-
-
-def _simulated() -> export_runs.ExportedRun:
-    from cpugpu_tui.model import RunStarted, Simulation
-
-    first, *rest = export_runs.stream()
-    assert isinstance(first, RunStarted)
-    events: Sequence[Event] = [replace(first, plan=replace(first.plan, simulation=Simulation())), *rest]
-    assert any(isinstance(event, CaseFinished) for event in events)
-    return export_runs.exported(events)
 
 
 # ------------------------------------------------------------------ the command

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from tests.helpers.runs import export_runs
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.formats import FORMATS, SUFFIXES, checked, rendered, required_format_of
+from cpugpu_tui.export.formats import SUFFIXES, rendered, required_format_of
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.export.target import check_file, write
 from cpugpu_tui.model import Calibrated
@@ -64,11 +63,6 @@ def test_no_cell_is_a_formula() -> None:
     assert row["workload"] == "'@sum"
 
 
-def test_several_runs_are_one_table() -> None:
-    rows = table(export_runs.run(), export_runs.run(run_id="20260102-bbbb"))
-    assert {row["run_id"] for row in rows} == {"20260101-aaaa", "20260102-bbbb"}
-
-
 def test_markdown_is_a_table_with_the_answer() -> None:
     text = b"".join(rendered("markdown", [export_runs.run()])).decode()
     lines = text.splitlines()
@@ -102,28 +96,6 @@ def test_markdown_shows_a_hostile_name_as_text() -> None:
     assert "<img" not in text
 
 
-def test_made_up_numbers_are_said_to_be(simulated: export_runs.ExportedRun) -> None:
-    assert "SIMULATED" in b"".join(rendered("markdown", [simulated])).decode()
-    assert table(simulated)[0]["simulated"] == "yes"
-    assert json.loads(b"".join(rendered("json", [simulated])))["runs"][0]["simulated"] is True
-
-
-@pytest.fixture
-def simulated() -> export_runs.ExportedRun:
-    from dataclasses import replace
-
-    from cpugpu_tui.model import Simulation
-
-    first, *rest = export_runs.stream()
-    return export_runs.exported([replace(first, plan=replace(first.plan, simulation=Simulation())), *rest])
-
-
-@pytest.mark.parametrize("name", ["json", "ndjson", "csv", "markdown"])
-def test_the_same_run_gives_the_same_bytes(name: str) -> None:
-    once, again = (b"".join(rendered(name, [export_runs.run()])) for _ in range(2))
-    assert once == again
-
-
 @pytest.mark.parametrize("name", SUFFIXES)
 def test_an_export_of_ours_may_be_replaced(name: str, tmp_path: Path) -> None:
     """Files of others are refused, and a nightly export must find its own again."""
@@ -139,9 +111,3 @@ def test_a_name_says_its_format() -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match=r"x\.txt"):
         required_format_of(Path("x.txt"))
-
-
-def test_an_unknown_format_names_the_known_ones() -> None:
-    with pytest.raises(UsageError) as caught:
-        checked("xlsx")
-    assert all(name in caught.value.remedy for name in FORMATS)

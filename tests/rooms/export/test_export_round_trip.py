@@ -124,13 +124,6 @@ def test_documents_keep_the_schema(stream: list[Event]) -> None:
     jsonschema.validate(json.loads(b"".join(json_document([exported(as_told(stream))]))), schema)
 
 
-def test_the_schema_tells_a_broken_document() -> None:
-    document = json.loads(b"".join(json_document([export_runs.run()])))
-    del document["runs"][0]["events"][5]["case"]
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, json.loads(schema_text()))
-
-
 # ------------------------------------------------------------------ what is no export
 
 
@@ -192,10 +185,6 @@ def test_every_fact_that_a_run_has_is_of_its_type() -> None:
     found = {**main.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
     assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
     assert set(found) - set(FACTS) == set()
-
-
-def test_a_mark_of_byte_order_is_no_damage() -> None:
-    assert read_runs(b"\xef\xbb\xbf" + changed(), "x") == [export_runs.run()]
 
 
 def test_a_damaged_event_is_named_by_its_place() -> None:

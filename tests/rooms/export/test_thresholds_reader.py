@@ -111,28 +111,12 @@ def test_an_unknown_fact_is_not_compared() -> None:
     assert differences({**HERE, "gpu": "NVIDIA H200 MIG 1g.18gb"}, {**HERE, "gpu": "NVIDIA A2 + NVIDIA H200"}) == ()
 
 
-def test_a_gpu_whose_name_begins_alike_is_another_one() -> None:
-    for then, now in {"L40S": "L4", "A100-SXM4-80GB": "A10", "H200 NVL": "H200", "H200 MIG 1g": "H200 MIG 2g"}.items():
-        assert len(differences({"gpu": f"NVIDIA {then}"}, {"gpu": f"NVIDIA {now}"})) == 1
-
-
 def test_a_message_holds_no_escape_sequence() -> None:
     hostile = "\x1b]0;title\x07\n"
     with pytest.raises(ThresholdsError) as raised:
         Thresholds(changed(version=hostile), HERE)
     found = Thresholds({**with_entry(axis=hostile), "made": hostile, "machine": {"cpu": hostile}}, HERE)
     assert all(map(str.isprintable, (str(raised.value), found.why("matmul", 1), found.made, found.entries[0].axis)))
-
-
-def test_a_simulated_file_is_for_tests_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
-    path = written(tmp_path, changed(machine={"simulated": True}))
-    monkeypatch.delenv("CPUGPU_SIMULATE", raising=False)
-    assert load(path).choose("matmul", 300) is None
-    words(load(path).why("matmul", 300))
-    monkeypatch.setenv("CPUGPU_SIMULATE", "default")
-    assert load(path).choose("matmul", 300) == "cuda"
 
 
 REFUSED: dict[str, object] = {
@@ -197,11 +181,6 @@ def test_what_is_no_regular_file_is_not_waited_for(
     with pytest.raises(ThresholdsError) as raised:
         load(path)
     words(str(raised.value))
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ThresholdsError, match=r"missing\.json"):
-        load(tmp_path / "missing.json")
 
 
 VALUES = st.recursive(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.machine.cores import Snapshot, core_use, parse_cores, snapshot
+from cpugpu_tui.machine.cores import Snapshot, core_use, parse_cores
 from cpugpu_tui.machine.procfs import Process, read_process
 from cpugpu_tui.model import CoreUse
 
@@ -148,14 +148,3 @@ def test_throttling_is_read_from_both_versions_of_cgroups(tmp_path: Path, path: 
     (tmp_path / path).mkdir(parents=True)
     (tmp_path / path / "cpu.stat").write_text(text)
     assert procfs.cpu_throttled(str(tmp_path)) == {path: (4, 2.5e6)}
-
-
-def test_a_machine_without_proc_has_an_empty_snapshot(tmp_path: Path) -> None:
-    found = snapshot(str(tmp_path))
-    assert (found.processes, found.is_complete, found.busy_ticks, found.throttled) == ({}, False, None, {})
-
-
-def test_this_machine_has_this_process() -> None:
-    import os
-
-    assert os.getpid() in snapshot().processes

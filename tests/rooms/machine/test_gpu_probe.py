@@ -102,14 +102,6 @@ def test_in_a_container_our_own_process_is_the_one_that_came_with_us(fake_nvml: 
     assert [(process.pid, process.own) for process in gpu.state().processes or ()] == [(88888, True), (99999, False)]
 
 
-def test_two_that_came_with_us_are_not_both_ours(fake_nvml: FakeNvml, tmp_path: Path) -> None:
-    fake_nvml.use()
-    gpu = probe(root=str(tmp_path))
-    fake_nvml.set("process:99999", GIB, gpu=0)
-    fake_nvml.set("process:88888", GIB, gpu=0)
-    assert not any(process.own for process in gpu.state().processes or ())
-
-
 def test_a_slice_knows_its_board_and_its_own_memory(fake_nvml: FakeNvml) -> None:
     fake_nvml.use()
     fake_nvml.set("mig", 2, gpu=0)
@@ -128,20 +120,3 @@ def test_a_gpu_that_is_lost_says_so_in_every_value(fake_nvml: FakeNvml, code: in
     assert gpu.edge().sm_clock_mhz is None
     assert {r.reason for r in gpu.state().readings.values()} == {"gpu-lost" if code == 15 else "unknown"}
     assert gpu.state().processes is None
-
-
-def test_a_gpu_that_is_not_there_says_so_too(fake_nvml: FakeNvml) -> None:
-    fake_nvml.use()
-    assert GpuProbe("").edge().sm_clock_mhz is None
-    fake_nvml.set("init", 9)
-    assert GpuProbe(UUID.format(0)).energy_mj() == Reading(None, "no-driver")
-
-
-def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml) -> None:
-    old_fake_nvml.use()
-    state, edge = probe().state(), probe().edge()
-    assert state.readings["temperature_c"].value == 32
-    used = state.readings["memory_used_bytes"]
-    assert used == Reading(None, "function-missing"), "with the driver's reserve it would look like a neighbour's"
-    assert state.processes is not None
-    assert edge.throttle == ("idle",)

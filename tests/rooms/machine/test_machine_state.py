@@ -45,15 +45,6 @@ def test_a_counter_that_was_reset_says_nothing_and_the_others_go_on() -> None:
     assert counted({"thermal": 9e9, "sync-boost": 0.0}, {"thermal": 1.0, "sync-boost": 2.0}) == {"sync-boost": 2.0}
 
 
-def test_without_counters_on_both_sides_nothing_is_known() -> None:
-    assert counted({}, {"thermal": 1.0}) is None
-    assert counted({"thermal": 1.0}, {}) is None
-
-
-def test_no_share_is_above_all_of_the_time() -> None:
-    assert throttles({"thermal": 60e6}, 50e6, BY_COUNTER)[0].share == 1.0
-
-
 def test_the_power_cap_is_normal_and_failing_cooling_is_not() -> None:
     assert Throttle("power-capped", 0.9, BY_COUNTER).severity == NORMAL
     assert Throttle("hw-thermal", 0.001, BY_COUNTER).severity == ALARMING
@@ -98,11 +89,6 @@ def test_a_process_that_cannot_be_resolved_is_shown_and_flagged() -> None:
     found = company([((OURS, UNSEEN), used(1.5 * GIB))])
     assert found.is_shared
     assert [process_text(process) for process in found.others] == ["pid 99999 (outside namespace)"]
-
-
-def test_alone_is_alone() -> None:
-    found = company([((OURS,), used(GIB + 1e6)), ((OURS,), used(GIB + 2e6))])
-    assert not found.is_shared
 
 
 def test_who_came_or_left_meanwhile_counts_once() -> None:

@@ -40,23 +40,6 @@ def test_a_healthy_gpu_has_a_number_for_everything(fake_nvml: FakeNvml, machine:
     assert row.persistence is True
 
 
-def test_the_drivers_stamp_is_the_age_and_a_missing_one_is_said(fake_nvml: FakeNvml, machine: Machine) -> None:
-    assert machine.rows()[0].readings["power_mw"].is_stamped
-    fake_nvml.set("unstamped", 1)
-    machine.rows(1)
-    row, _ = machine.rows(1)
-    assert not row.readings["power_mw"].is_stamped
-    assert row.readings["power_mw"].age_s < 60
-    assert row.readings["throttled_power_cap_pct"].value == 0, "the host's clock takes the stamp's place"
-
-
-def test_eight_gpus_have_eight_rows(fake_nvml: FakeNvml, machine: Machine) -> None:
-    fake_nvml.set("count", 8)
-    rows = machine.rows()
-    assert len({row.uuid for row in rows}) == 8
-    assert len({row.pci_bus_id for row in rows}) == 8
-
-
 def test_what_costs_milliseconds_is_asked_rarely_or_never(fake_nvml: FakeNvml, machine: Machine) -> None:
     machine.rows()
     fake_nvml.forget_calls()
@@ -81,14 +64,6 @@ def test_while_a_run_is_live_the_dear_values_only_age(fake_nvml: FakeNvml, machi
     energy = row.readings["energy_mj"]
     assert (energy.value, energy.age_s) == (3_102_992, pytest.approx(SLOW_S, abs=0.1))
     assert row.readings["power_limit_mw"] == Reading(400_000.0), "what is cheap goes on"
-
-
-def test_a_run_that_is_live_from_the_start_leaves_the_dear_values_unknown(machine: Machine) -> None:
-    row, _ = machine.rows(quiet=True)
-    dear = ("energy_mj", "ecc_corrected_count", "ecc_uncorrected_count", "throttled_hw_thermal_pct", "sm_clock_max_mhz")
-    assert {row.readings[key].reason for key in dear} == {"not-yet"}
-    row, _ = machine.rows(SLOW_S)
-    assert row.readings["sm_clock_max_mhz"].value == 1980
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -159,16 +134,6 @@ def test_wide_pcie_counters_need_no_pause(fake_nvml: FakeNvml, machine: Machine)
     assert machine.pauses == 0
 
 
-def test_pcie_counters_that_are_refused_need_no_pause(fake_nvml: FakeNvml, machine: Machine) -> None:
-    machine.rows()
-    for field in (197, 198):
-        fake_nvml.fail(f"field:{field}", NOT_SUPPORTED)
-    assert machine.rows(1)[0].readings["pcie_tx_bytes_per_s"].reason == "not-supported"
-    pauses = machine.pauses
-    machine.rows(1)
-    assert machine.pauses == pauses
-
-
 def test_slow_values_are_not_read_between_the_two_looks_at_pcie(fake_nvml: FakeNvml, machine: Machine) -> None:
     machine.rows()
     machine.while_paused = fake_nvml.forget_calls
@@ -214,13 +179,6 @@ def test_gpm_is_read_when_asked_for_and_its_samples_are_given_back(fake_nvml: Fa
     machine.rows(0.2)
     machine.nvml.close()
     assert "held:0" in fake_nvml.calls(), "no sample is left when the session ends"
-
-
-def test_gpm_before_hopper_is_not_supported(fake_nvml: FakeNvml, tmp_path: Path) -> None:
-    fake_nvml.set("gpm", 0, gpu=0)
-    old, new = Machine(fake_nvml, tmp_path, gpm=True).rows()
-    assert old.readings["sm_occupancy_pct"].reason == "not-supported"
-    assert new.readings["sm_occupancy_pct"].reason == "not-yet"
 
 
 def test_mig_shows_slices_and_says_what_the_whole_gpu_does_not_know(fake_nvml: FakeNvml, machine: Machine) -> None:

@@ -38,10 +38,6 @@ def test_without_an_earlier_number_or_time_in_between_there_is_nothing_yet(befor
     assert share_pct(before, counted(7)) == NOT_YET
 
 
-def test_a_refused_counter_keeps_its_reason() -> None:
-    assert rate_per_s(counted(1), Stamped(None, "not-supported")).reason == "not-supported"
-
-
 def test_a_counter_that_goes_back_was_reset() -> None:
     assert rate_per_s(counted(5000), counted(10, 1_000_000)).reason == "counter-reset"
     assert share_pct(counted(5000), counted(10, 1_000_000)).reason == "counter-reset"
@@ -68,8 +64,3 @@ def test_the_bound_of_a_link_is_above_what_it_can_carry_by_little(
     generation: int | None, width: int | None, gigabytes: float
 ) -> None:
     assert gigabytes < pcie_most_bytes_per_s(generation, width) / 1e9 < 1.1 * gigabytes
-
-
-def test_an_unknown_value_has_no_age_and_no_stamp() -> None:
-    assert Stamped(None, "mig", 5, True).reading(AT_US) == Reading(None, "mig")
-    assert counted(3, 50).reading(AT_US) == Reading(3.0, None, 0.0, True), "a stamp ahead of our clock is now"

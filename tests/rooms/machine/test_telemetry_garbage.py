@@ -13,7 +13,7 @@ from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import Machine, machine, unknown
 
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES
+from cpugpu_tui.machine.limits import LIMITS
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.nvml.session import SLOW_S, Nvml
 from cpugpu_tui.machine.nvml.values import KEYS
@@ -113,30 +113,6 @@ def test_an_impossible_number_is_a_reason_and_the_rest_is_read(fake_nvml: FakeNv
     assert {row.readings[key].reason for key in ABSURD} == {"out-of-range"}
     assert row.readings["power_mw"].value == 84_140
     assert "out-of-range" not in unknown(healthy).values()
-
-
-@pytest.mark.parametrize("count", [2_000_000_000, MOST_PROCESSES + 1])
-def test_no_room_is_made_for_more_processes_than_there_can_be(
-    fake_nvml: FakeNvml, machine: Machine, count: int
-) -> None:
-    fake_nvml.set("process:4242", 1 << 30, gpu=1)
-    fake_nvml.set("process_count", count, gpu=0)
-    liar, honest = machine.rows()
-    assert liar.processes is None
-    assert liar.readings["sm_clock_mhz"].value == 1980
-    assert [process.pid for process in honest.processes or ()] == [4242]
-    assert GpuProbe(liar.uuid or "").processes() == 0
-
-
-def test_two_billion_gpus_are_a_problem_and_not_as_many_rows(fake_nvml: FakeNvml) -> None:
-    fake_nvml.use()
-    fake_nvml.set("count", 2_000_000_000)
-    nvml = Nvml()
-    rows, problem = nvml.read()
-    nvml.close()
-    assert rows == ()
-    assert "2,000,000,000" in (problem or "")
-    assert fake_nvml.calls().count("nvmlDeviceGetHandleByIndex_v2") == 0
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), -1e300, 1e308])

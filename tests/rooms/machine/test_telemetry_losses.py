@@ -1,7 +1,5 @@
 """GPUs and drivers that are lost, forbidden, missing or broken: each has a cause and a remedy."""
 
-import sys
-
 import pynvml
 import pytest
 from tests.helpers.golden import GoldenWords
@@ -25,7 +23,6 @@ from cpugpu_tui.machine.nvml.session import SLOW_S, Nvml
 from cpugpu_tui.machine.nvml.values import KEYS
 
 __all__ = ["Clock", "clock", "library", "nvml"]
-
 
 # ------------------------------------------------------------------ whole GPUs
 
@@ -92,17 +89,6 @@ def test_a_gpu_that_the_driver_drops_keeps_its_row(library: FakeLibrary, nvml: N
     assert "no longer lists" in row.problem
 
 
-def test_a_gpu_that_denies_every_value_has_a_problem(library: FakeLibrary, nvml: Nvml) -> None:
-    rows_of(nvml)
-    fast = "UtilizationRates MemoryInfo MemoryInfo_v2 ClockInfo FieldValues PowerUsage Temperature TemperatureV"
-    fast += " CurrentClocksEventReasons"
-    library.gpus[0].faults = {f"nvmlDeviceGet{name}": NO_PERMISSION for name in fast.split()}
-    denied, healthy = rows_of(nvml)
-    assert denied.problem is not None
-    assert "No permission" in denied.problem
-    assert healthy.problem is None
-
-
 # ------------------------------------------------------------------ the driver
 
 
@@ -146,14 +132,6 @@ def test_no_driver_at_all(
     words(problem)
 
 
-def test_no_pynvml(monkeypatch: pytest.MonkeyPatch, nvml: Nvml, words: GoldenWords) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    rows, problem = nvml.read()
-    assert rows == ()
-    assert problem is not None
-    words(problem)
-
-
 def test_a_driver_without_gpus(library: FakeLibrary, nvml: Nvml, clock: Clock, words: GoldenWords) -> None:
     library.count = 0
     rows, problem = nvml.read()
@@ -181,12 +159,3 @@ def test_a_driver_unloaded_in_mid_run_is_found_again(library: FakeLibrary, nvml:
     library.init_code = 0
     clock.now_s += SLOW_S
     assert rows_of(nvml) == before
-
-
-def test_close_ends_the_session_once(library: FakeLibrary, nvml: Nvml) -> None:
-    nvml.close()
-    rows_of(nvml)
-    nvml.close()
-    nvml.close()
-    assert library.names().count("nvmlShutdown") == 1
-    assert library.open_sessions == 0

@@ -89,13 +89,6 @@ def test_an_old_driver_is_asked_the_old_way(
     assert values(rows_of(nvml)[0]) == {**HEALTHY, key: value}
 
 
-def test_an_old_driver_lists_processes_the_old_way(library: FakeLibrary, nvml: Nvml) -> None:
-    library.missing = {"nvmlDeviceGetComputeRunningProcesses_v3"}
-    library.gpus[0].processes = [(4242, 1 << 30)]
-    processes = rows_of(nvml)[0].processes
-    assert [process.pid for process in processes] == [4242]
-
-
 def test_unified_memory_is_not_shown_as_anything(library: FakeLibrary, nvml: Nvml) -> None:
     library.gpus[0].faults = dict.fromkeys(("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"), NOT_SUPPORTED)
     row = rows_of(nvml)[0]
@@ -126,15 +119,6 @@ def test_throttle_bits_have_words(library: FakeLibrary, nvml: Nvml, bits: int, w
     row = rows_of(nvml)[0]
     assert row.throttle == words
     assert row.readings["throttle_bits"] == Reading(bits), "a mask of 0 is known, not missing; no bit is lost"
-
-
-def test_a_mig_gpu_says_so_instead_of_a_utilisation(library: FakeLibrary, nvml: Nvml) -> None:
-    library.gpus[0].mig = True
-    library.gpus[0].faults = {"nvmlDeviceGetUtilizationRates": NOT_SUPPORTED}
-    library.gpus[1].faults = {"nvmlDeviceGetUtilizationRates": NOT_SUPPORTED}
-    mig, other = rows_of(nvml)
-    assert reasons(mig) == {"kernel_active_pct": "mig"}
-    assert reasons(other) == {"kernel_active_pct": "not-supported"}
 
 
 # ------------------------------------------------------------------ slow values, processes, names
@@ -176,12 +160,6 @@ def test_processes_are_shown_with_their_owner_even_if_unknown(library: FakeLibra
     assert rows[1].processes == ()
 
 
-def test_an_agent_started_since_is_recognised_at_once(library: FakeLibrary, nvml: Nvml) -> None:
-    library.gpus[0].processes = [(777, 1)]
-    assert [process.own for process in nvml.read()[0][0].processes or ()] == [False]
-    assert [process.own for process in nvml.read({777})[0][0].processes or ()] == [True]
-
-
 def cpu_ticks(root: Path, pid: int, ticks: int, start: int = 7) -> None:
     folder = root / "proc" / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
@@ -217,15 +195,6 @@ def test_processes_have_their_share_of_gpu_and_cores(
     assert {reading.age_s for reading in process.readings.values()} == {2.0}
 
 
-@pytest.mark.parametrize(("code", "reason"), [(NOT_SUPPORTED, "not-supported"), (NO_PERMISSION, "no-permission")])
-def test_gpu_shares_that_the_driver_refuses_have_its_reason(
-    library: FakeLibrary, nvml: Nvml, code: int, reason: str
-) -> None:
-    library.gpus[0].processes = [(999, None)]
-    library.gpus[0].faults["nvmlDeviceGetProcessUtilization"] = code
-    assert shares(rows_of(nvml)[0])[999]["kernel_active_pct"] == reason
-
-
 def test_a_command_has_the_highest_share_of_its_processes(
     library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,13 +222,6 @@ def test_gpu_shares_are_not_asked_for_during_a_run_nor_without_processes(library
     assert "nvmlDeviceGetProcessUtilization" not in library.names()
     rows_of(nvml)
     assert "nvmlDeviceGetProcessUtilization" not in library.names(), "the list is five seconds old at most"
-
-
-def test_processes_that_cannot_be_listed_are_not_an_empty_list(library: FakeLibrary, nvml: Nvml) -> None:
-    library.gpus[0].faults = {"nvmlDeviceGetComputeRunningProcesses_v3": NO_PERMISSION}
-    unlistable, free = rows_of(nvml)
-    assert (unlistable.processes, free.processes) == (None, ())
-    assert unlistable.problem is None
 
 
 def test_hostile_or_missing_names(library: FakeLibrary, nvml: Nvml) -> None:

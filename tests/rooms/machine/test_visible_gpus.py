@@ -15,7 +15,7 @@ from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import Machine, machine
 
 from cpugpu_tui.doctor.checks_torch import read_list
-from cpugpu_tui.model import Device, Plan
+from cpugpu_tui.model import Plan
 from cpugpu_tui.timing import torch_devices
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.ui.panes.telemetry.wording import torch_names
@@ -92,11 +92,6 @@ def test_each_visible_gpu_is_watched_by_its_uuid(cuda: Cuda, variable: str | Non
     assert clocks(found) == {f"cuda:{index}": 1000.0 + card for index, card in enumerate(cards)}
 
 
-def test_one_of_the_visible_gpus_is_the_one_that_was_named(cuda: Cuda) -> None:
-    found = cuda.sees("3,1", [CARDS[3], CARDS[1]], "cuda:1")
-    assert clocks(found) == {"cuda:1": 1001.0}
-
-
 @pytest.mark.parametrize("told", [SLICES[1], CARDS[2]], ids=["slice", "its GPU"])
 @pytest.mark.parametrize("variable", [SLICES[1], SLICES[1][:18]], ids=["whole", "beginning"])
 def test_a_slice_is_known_by_its_own_uuid_whichever_cuda_tells(
@@ -121,13 +116,6 @@ def test_the_terminals_telemetry_names_the_gpus_at_work(cuda: Cuda, machine: Mac
     rows = machine.rows()
     assert [row.uuid for row in rows] == CARDS[::-1]
     assert [torch_names(row, found.devices) for row in rows] == [("cuda:0",), (), ("cuda:1",), ()]
-
-
-def test_the_terminals_telemetry_names_a_slice(cuda: Cuda, fake_nvml: FakeNvml, machine: Machine) -> None:
-    fake_nvml.set("mig", 2, gpu=2)
-    devices: tuple[Device, ...] = cuda.sees(SLICES[1], [SLICES[1]]).devices
-    rows = machine.rows()
-    assert [torch_names(row, devices) for row in rows] == [(), ("cuda:0",), (), ()]
 
 
 def test_copies_are_timed_between_the_visible_gpus_alone(cuda: Cuda, tmp_path: Path) -> None:

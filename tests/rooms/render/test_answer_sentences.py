@@ -92,16 +92,6 @@ def test_a_bracket_rests_on_an_observation_in_three_rounds_but_not_in_two() -> N
     assert crossover(sizes[:2]).high is None
 
 
-def test_copies_that_were_not_timed_are_not_mentioned() -> None:
-    assert "copies" not in said("GG", moved="")
-    assert "copies" not in said("GG")
-
-
-@pytest.mark.parametrize("letters", ["?", "==", "--", "CG", "CC"])
-def test_unknown_threads_are_not_mentioned(letters: str) -> None:
-    assert "thread" not in said(letters, 0)
-
-
 def test_usual_answers_fit_on_three_lines_of_80() -> None:
     assert len(said("CCGG", 16, moved="CCCG")) <= 240
 

@@ -79,23 +79,12 @@ def test_a_run_answers_from_all_its_sizes(words: GoldenWords) -> None:
     assert answer_lines(run_of(CASES, *ALL_WELL))[0] == so_far(answer.sentences[0])
 
 
-def test_the_order_in_which_cases_ran_does_not_matter() -> None:
-    backwards = [*timed(LARGE, 1e6, 3e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(SMALL, 1e3, 2e4)]
-    assert answer_lines(run_of(CASES[::-1], *backwards)) == answer_lines(run_of(CASES, *ALL_WELL))
-
-
 @pytest.mark.parametrize("kind", ["oom", "error", "timeout", "crashed", "mismatch", "skipped", "unsupported"])
 def test_a_row_that_failed_is_no_part_of_the_answer_although_it_has_times(kind: str) -> None:
     failed = model.CaseFailed(case=LARGE.key, kind=kind, message="No.")
     run = run_of(CASES, *timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, 1e6, 3e4, end=failed))
     assert sizes_of(run) == [16, 64]
     assert "(16–64)" in answer_lines(run)[0]
-
-
-@pytest.mark.parametrize(("cpu_ns", "gpu_ns"), [(None, 3e4), (1e6, None)])
-def test_a_row_of_one_device_is_no_part_of_the_answer(cpu_ns: float | None, gpu_ns: float | None) -> None:
-    run = run_of(CASES, *timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, cpu_ns, gpu_ns))
-    assert sizes_of(run) == [16, 64]
 
 
 def test_a_case_that_is_being_timed_counts_with_the_rounds_it_has() -> None:
@@ -114,19 +103,6 @@ def test_where_one_device_failed_in_all_cases_there_is_no_answer(words: GoldenWo
     assert as_data(run) == []
     (line,) = answer_lines(run)
     words(line)
-
-
-def test_before_anything_is_timed_there_is_no_answer() -> None:
-    assert answers(RunState()) == answers(run_of(CASES)) == ()
-    assert answer_lines(RunState()) == answer_lines(run_of(CASES)) == ()
-
-
-@pytest.mark.parametrize("reason", [None, "No driver. Install one."])
-def test_a_run_without_a_gpu_says_why(words: GoldenWords, reason: str | None) -> None:
-    run = run_of(CASES, *timed(SMALL, 1e3, None), devices=(CPU,))
-    run = run.apply(model.DevicesFound(devices=(CPU,), no_gpu=reason))
-    assert answers(run) == ()
-    words(answer_lines(run))
 
 
 def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves() -> None:
@@ -168,13 +144,6 @@ def test_all_threads_stand_above_any_number() -> None:
     (answer,) = answers(run)
     assert answer.report.threads == 4
     assert [change.high for change in answer.report.under(ONE_THREAD).changes] == [64]
-
-
-@pytest.mark.parametrize("counts", [(4,), (1,), (2, 4)])
-def test_without_a_column_of_one_thread_nothing_is_said_of_it(counts: tuple[int, ...]) -> None:
-    (answer,) = answers(threaded(*counts))
-    assert ONE_THREAD not in answer.report.conditions
-    assert not any("one CPU thread" in line for line in answer.sentences)
 
 
 def test_the_row_beside_is_that_of_the_same_size_that_went_well() -> None:

@@ -147,16 +147,6 @@ def test_a_range_that_does_not_fit_a_narrow_terminal_is_left_out_as_a_whole() ->
     assert "(" not in narrow
 
 
-def test_a_run_with_one_answer_has_sentences_and_no_table() -> None:
-    assert table_lines(run_of(CASES, *ALL_WELL), 120) == ()
-    assert table_lines(RunState(), 120) == ()
-
-
-def test_a_table_of_a_run_that_goes_on_says_so() -> None:
-    going_on = replace(two_sweeps(), finished=None)
-    assert table_lines(going_on, 120)[0].startswith("workload, so far")
-
-
 # ------------------------------------------------------------------ cost
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.helpers.runs.golden_runs import events_of, matmul, plan_of, state_of, stream
+from tests.helpers.runs.golden_runs import matmul, plan_of, state_of, stream
 
 from cpugpu_tui.export.report import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.model import DeviceSampled, MachineRead, Reading
@@ -45,10 +45,6 @@ def test_what_a_cpu_does_not_have_is_a_dash_and_what_is_unknown_has_its_reason()
 
 def test_cases_that_waited_for_a_core_are_counted() -> None:
     assert lines_of(state_of("odd"))["cuda:0"]["waited for a core"].startswith("in 1 of ")
-
-
-def test_a_device_without_times_has_no_line() -> None:
-    assert device_states(folded(events_of("usual")[:2])) == []
 
 
 def test_peak_rates_have_a_column_for_each_device() -> None:

@@ -59,10 +59,6 @@ def test_each_reason_has_a_sentence(words: GoldenWords) -> None:
     words([line_words(each, "cuda:0") for each in COSTS])
 
 
-def test_a_cpu_waits_for_nobody(words: GoldenWords) -> None:
-    words(line_words(cost(WAIT, synchronisations=1), "cpu"))
-
-
 def test_the_largest_row_shows_three_lines_and_what_the_profiler_cost(words: GoldenWords) -> None:
     run = run_of(*timed(SMALL_CASE, *COSTS[4:8]), *timed(LARGE_CASE, *COSTS[:4]))
     words(run_receipt(run))

@@ -127,20 +127,6 @@ def test_the_planted_slow_gpu_is_marked_in_its_rows_and_said_with_numbers() -> N
     assert re.fullmatch(r"slow: kernels \+(29|30|31) %", marks["cuda:2"])
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_equal_gpus_with_noise_are_alike(seed: int) -> None:
-    laws = replace(QUICK, gpus=4, noise=0.03, gpu_drift=0.01, drift_rho=0.5, seed=seed)
-    state = run_of(64, 512, 2048, simulation=laws)
-    assert not any(told.slow for told in lines_of(state, state.rows.values()))
-    assert not any(each.is_slow for each in gpus.run_standings(state).values())
-    assert len(gpus.gpu_sentences(state)) == 1
-
-
-def test_different_models_are_judged_among_themselves() -> None:
-    state = run_of(2048, simulation=replace(QUICK, gpus=3, other_gpus=1))
-    assert {name: each.alike for name, each in gpus.run_standings(state).items()} == {"cuda:0": 2, "cuda:1": 2}
-
-
 def _without_own_time(times: DeviceTimes) -> DeviceTimes:
     samples = {metric: values for metric, values in times.samples.items() if metric != model.DEVICE}
     return replace(times, samples=samples, other_round_ns={})

@@ -181,12 +181,6 @@ def test_what_was_not_recorded_is_refused(
     assert remedy in refused.err
 
 
-def test_a_simulated_reference_stands_beside_no_measured_cpu(cpugpu: CommandLine, file: Path) -> None:
-    refused = cpugpu.here("run", "matmul", "--size", "16", "--beside", file)
-    assert refused.code == UsageError.exit_code
-    assert "simulated GPU" in refused.err
-
-
 def changed(change: Callable[[dict[str, Any]], None]) -> bytes:
     """Return a file in which somebody changed a value."""
     import gzip
@@ -224,10 +218,3 @@ def test_a_wrong_file_is_refused_in_a_sentence_of_cause_and_one_of_remedy(data: 
     assert cause in refused.value.message
     assert refused.value.message.startswith("gpu.json.gz")
     assert refused.value.remedy
-
-
-def test_names_of_a_file_are_printable() -> None:
-    found = read(packed(reference(gpu="\x1b[31mH200\x1b[0m\n" + "x" * 300)), "gpu.json.gz")
-    assert found.gpu.isprintable()
-    assert found.gpu.startswith("H200")
-    assert len(found.gpu) <= 80

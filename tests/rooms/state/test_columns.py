@@ -11,7 +11,7 @@ from cpugpu_tui.cli.output.tables import keys_within, rich_table, spelled_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.render.columns import Key
-from cpugpu_tui.render.rows import is_beside, table_rows, thread_columns, threads_key, with_threads
+from cpugpu_tui.render.rows import is_beside, threads_key, with_threads
 from cpugpu_tui.report.report import main_threads
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
@@ -40,16 +40,6 @@ def test_the_table_has_a_row_for_each_size_and_a_column_for_each_count() -> None
     assert [line.split()[0] for line in lines[2:]] == ["64", "256"]
 
 
-def test_all_threads_stand_for_the_row_and_the_answer_names_them() -> None:
-    run = both()
-    assert thread_columns(run) == (1,)
-    assert main_threads(run, CASES[0].sweep) == 0
-    assert [row.case.threads for row in run.rows.values() if not is_beside(run, row)] == [0, 0]
-    (answer,) = answers(run)
-    assert "2 CPU threads" in answer.sentences[0]
-    assert "one thread" in answer.report.conditions
-
-
 def test_a_failure_with_other_threads_is_said_in_its_cell() -> None:
     run = both().apply(CaseFailed(case=CASES[0].key, kind="oom", message="Full."))
     assert "oom" in printed(run)[2]
@@ -72,13 +62,6 @@ def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
         "".join(text for text, _ in rows.cells(run.rows[case.key], look, run)[Key.CASE]) for case in (alone, CASES[1])
     ]
     assert names == ["matmul 512 1 thread", "matmul 64"]
-
-
-def test_a_size_of_one_count_alone_stands_among_the_others_by_size() -> None:
-    alone = Case("matmul", 128, threads=1)
-    plan = plan_of(simulation=QUICK, cases=(alone, *CASES))
-    run = state_of(plan, swept(plan)[1])
-    assert [row.case.size for row in table_rows(run)] == [64, 128, 256]
 
 
 def test_the_count_with_results_stands_for_the_row_where_the_other_failed() -> None:

@@ -13,7 +13,7 @@ from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui import model
 from cpugpu_tui.machine.device_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
-from cpugpu_tui.state.condition import Condition, condition, condition_data
+from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 
@@ -89,12 +89,6 @@ def test_where_nothing_is_counted_the_mask_stands_in_and_is_called_so() -> None:
     assert found.throttles == (Throttle("power-capped", 0.25, BY_MASK),)
 
 
-def test_without_counters_and_clock_it_is_not_known_whether_anything_throttled() -> None:
-    found = condition_of(half(1))
-    assert (found.throttles, found.unthrottled_reason) == ((), "not-asked")
-    assert condition_data(found)["throttled"] is None
-
-
 # ------------------------------------------------------------------ power, energy, company
 
 
@@ -102,12 +96,6 @@ def test_half_rounds_shorter_than_the_sensor_give_a_reason_instead_of_a_power() 
     known = edge("begin", energy_mj=5e9)
     assert condition_of(known, half(1)).watts == model.Reading(None, "window-too-short")
     assert condition_of(known, half(1, power_mw=6e5), half(2, power_mw=7e5)).watts == model.Reading(650.0)
-
-
-def test_energy_that_was_not_asked_for_says_so() -> None:
-    found = condition_of(edge("begin", energy_mj=5e9), half(1), edge("end", 1e9, energy_mj=6e9))
-    assert found.energy.joules_per_call == model.Reading(None, "not-asked")
-    assert found.gflop_per_j == model.Reading(None, "not-asked")
 
 
 def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_statistics() -> None:
@@ -203,9 +191,3 @@ def test_the_table_has_energies_with_their_uncertainty_or_the_reason(cpugpu: Com
     assert "--energy" in with_power.out.splitlines()[-1]
     without = cpugpu("run", "matmul", "--size", "64", "--simulate", f"{FAST},gpu_busy_w=620")
     assert "energy" not in without.out
-
-
-def test_runs_of_before_say_nothing_of_their_machine() -> None:
-    found = condition_data(condition_of(half(1)))
-    assert found["shared"] is None
-    assert found["joules_per_call"] == {"value": None, "reason": "not-asked"}

@@ -14,7 +14,7 @@ from tests.helpers.runs.recorder import plan_of, state_of, swept
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, DeviceSampled, Simulation
-from cpugpu_tui.render.answers import answer_lines, answers
+from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.fleet import FleetRow
 from cpugpu_tui.render.rows import run_table
@@ -50,12 +50,6 @@ def test_there_is_no_winner_in_any_world(run: RunState) -> None:
         assert (row.in_worlds == {}) == is_starved
         assert (judged(run, row, END_TO_END).comparison is None) == is_starved
         assert row.cpu.latency_ns is not None, "what was measured is still shown"
-
-
-def test_it_is_no_part_of_a_bracket(run: RunState) -> None:
-    (answer,) = answers(run)
-    assert [size.size for size in answer.report.resident.timed] == [16, 256, 1024]
-    assert all(64 not in change[:2] for world in answer.report.conditions.values() for change in world.changes)
 
 
 def test_it_is_no_time_of_a_baseline(run: RunState) -> None:
@@ -154,15 +148,6 @@ def test_golden_no_core() -> None:
     assert_golden("no-core", paragraphs(told))
 
 
-def test_of_cores_that_nobody_used_nothing_is_told() -> None:
-    assert use_lines(CoreUse(1e9, 2.0, (), 0, 0.01)) == []
-    assert use_lines(None) == []
-
-
-def test_a_mark_of_older_versions_that_meant_nothing_is_not_shown(cpugpu: CommandLine) -> None:
-    assert "foreign-load" not in cpugpu.here("demo", "--table").out
-
-
 # ------------------------------------------------------------------ from the command line
 
 
@@ -181,13 +166,6 @@ def test_the_history_the_exports_and_the_baseline_know_it(cpugpu: CommandLine) -
     anonymous = cpugpu("export", "latest", "--format", "json", "--anonymize").out
     assert "simulated-neighbour" not in anonymous
     assert "1 of 2 cases" in cpugpu("baseline", "main", "latest").out
-
-
-def test_a_series_without_one_time_is_no_baseline(cpugpu: CommandLine) -> None:
-    cpugpu("run", "matmul", "--size", "64", "--device", "cpu", "--simulate", STARVED)
-    done = cpugpu("baseline", "main", "latest")
-    assert done.code == EXIT_UNFIT
-    assert "No baselines" in cpugpu("baseline").out
 
 
 @pytest.mark.parametrize("sizes", ["64,256", pytest.param("64", marks=pytest.mark.slow)])

@@ -108,12 +108,6 @@ def test_a_rounds_time_is_the_median_of_its_blocks_and_round_0_is_no_round() -> 
     assert not times.timed_once
 
 
-def test_marks_are_told_once_each() -> None:
-    marks = [timed("cuda:0", 1, 5.0, marks=("starved", "a")), timed("cuda:0", 2, 5.0, marks=("starved",)),
-             timed("cpu", 2, 5.0, marks=("b", "a"))]  # fmt: skip
-    assert fold(STARTED, *marks).rows[KEY].marks == ("starved", "a", "b")
-
-
 def test_how_far_the_publications_clock_was_off() -> None:
     once = timed("cuda:0", 0, samples={"as_written": (10.0,), "as_written_synced": (530.0,)})
     assert naive_factor(fold(STARTED, once).rows[KEY]) == 53.0
@@ -131,17 +125,6 @@ def test_how_far_the_publications_clock_was_off() -> None:
 )
 def test_without_a_gpu_the_answer_says_why(found: model.DevicesFound, says: str) -> None:
     assert "".join(answer_lines(fold(STARTED, found))) == says
-
-
-def test_a_new_run_forgets_the_old_one() -> None:
-    old = fold(STARTED, FOUND, model.CaseFailed(case=KEY, kind="oom", message=""), model.RunFinished(status="done"))
-    assert fold(STARTED, state=old) == fold(STARTED)
-
-
-@pytest.mark.parametrize("event", [model.Gap(duration_ms=50.0), model.TelemetryRead(), model.Hello(protocol=1)])
-def test_what_does_not_concern_the_run_changes_nothing(event: model.Event) -> None:
-    state = fold(STARTED, FOUND)
-    assert state.apply(event) is state
 
 
 def test_events_of_a_case_that_is_not_in_the_plan_change_nothing() -> None:
@@ -267,12 +250,6 @@ def test_trends_are_bounded_and_a_missing_number_is_a_hole_not_a_zero() -> None:
     assert state.history["host/cpu_pct"] == (50.0,) * HISTORY
 
 
-def test_a_gpu_that_vanishes_leaves_a_hole() -> None:
-    state = TelemetryState().apply(reading(5.0)).apply(model.TelemetryRead())
-    assert state.history["gpu0/power_mw"] == (5.0, None)
-    assert state.latest == model.TelemetryRead()
-
-
 def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured() -> None:
     """The last numbers stay and grow older. The history has a gap for each missing answer."""
     first = reading(5.0, 1)
@@ -301,11 +278,6 @@ def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer() 
         state = state.apply(model.TelemetryRead(gpus=(replace(gpu, readings=slow),), mono_ns=(second + 1) * 10**9))
     assert state.history["gpu0/fan_pct"] == (30.0,) * 13 + (None,) * 7
     assert None not in state.history["gpu0/power_mw"]
-
-
-def test_the_machine_of_the_tests_is_simulated() -> None:
-    assert not fold(STARTED).simulated
-    assert fold(replace(STARTED, plan=replace(PLAN, simulation=QUICK))).simulated
 
 
 # ------------------------------------------------------------------ answers

@@ -11,9 +11,9 @@ from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
 
-from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry import sampler as sampler_module
-from cpugpu_tui.telemetry.sampler import Sampler, aged
+from cpugpu_tui.telemetry.sampler import Sampler
 
 __all__ = ["library"]
 
@@ -146,20 +146,3 @@ def test_stop_leaves_a_hanging_call_alone(
     stuck.join(PATIENCE_S)
     assert library.calls[-1][0] == "nvmlShutdown"
     assert library.most_calls_at_once == 1
-
-
-def test_stop_before_start_is_quiet(watched: Watched) -> None:
-    watched.sampler.stop()
-
-
-def test_aged_rows_differ_in_age_only() -> None:
-    row = GpuTelemetry(0, None, "x", None, {"power_mw": Reading(5.0, None, 1.0), "throttle_bits": Reading(None, "mig")})
-    (older,) = aged((row,), 2.5)
-    assert older.readings == {"power_mw": Reading(5.0, None, 3.5), "throttle_bits": Reading(None, "mig", 2.5)}
-    assert older.name == "x"
-
-
-def test_a_slice_grows_older_with_its_gpu() -> None:
-    instance = MigInstance(0, "MIG-0", "1g.18gb", {"memory_used_bytes": Reading(5.0)})
-    (older,) = aged((GpuTelemetry(0, None, "x", None, {}, instances=(instance,)),), 2.5)
-    assert older.instances[0].readings == {"memory_used_bytes": Reading(5.0, None, 2.5)}

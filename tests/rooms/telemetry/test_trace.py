@@ -23,7 +23,6 @@ from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, Tel
 from cpugpu_tui.model.throttling import THROTTLE_REASONS
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, OLD_SILENCE, Player, Recorder, Trace, header_of, load, pauses
-from cpugpu_tui.telemetry.simulated import simulated_sample
 from cpugpu_tui.telemetry.trace import SCHEMA, Header, TraceError, header_line, parse, parse_sample, sample_line
 
 TRACES = sorted((ROOT / "tests" / "traces").glob("*.ndjson"))
@@ -113,14 +112,6 @@ def test_the_hole_of_a_sweep_that_was_dropped_comes_back() -> None:
     assert again(sample()).seq == 0, "an older trace does not tell"
 
 
-def test_text_of_strangers_is_made_printable() -> None:
-    read = sample()
-    process = GpuProcess(1, 1, "\x1b]0;x\x07me", "a\x1b[2Jb\n\ud800", own=False)
-    gpu = replace(read.gpus[0], name="\x1b[31mH200", processes=(process,))
-    back = again(replace(read, gpus=(gpu,))).gpus[0]
-    assert (back.name, back.processes[0].user, back.processes[0].command) == ("H200", "me", "ab")
-
-
 # ------------------------------------------------------------------ files that cannot be replayed
 
 
@@ -202,13 +193,6 @@ def test_a_file_that_exists_is_not_overwritten(tmp_path: Path, words: GoldenWord
         Recorder(path)
     words(str(caught.value).replace(str(tmp_path), "FOLDER"))
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("name", ["no/such/folder.ndjson", "a\0b"])
-def test_a_file_that_cannot_be_made_is_a_usage_error(tmp_path: Path, name: str, words: GoldenWords) -> None:
-    with pytest.raises(UsageError) as caught:
-        Recorder(tmp_path / name)
-    words(str(caught.value).replace(str(tmp_path), "FOLDER").replace("\0", "NUL"))
 
 
 def test_each_sweep_is_in_the_file_before_the_next_is_read(tmp_path: Path) -> None:
@@ -315,23 +299,12 @@ def test_a_player_plays_once_and_says_that_it_is_over(tmp_path: Path) -> None:
     assert played(trace, stop_after=2) == list(trace)[:2]
 
 
-def test_a_simulated_machine_can_be_recorded() -> None:
-    for read in (simulated_sample(0.0), simulated_sample(10.0, gpus=3), simulated_sample(3.0, gpus=0)):
-        assert again(read) == read
-        for gpu in read.gpus:
-            assert throttle_words(gpu.readings["throttle_bits"].value) == gpu.throttle
-
-
 # ------------------------------------------------------------------ the traces in this repository
 
 
 @pytest.fixture(params=TRACES, ids=lambda path: path.stem)
 def trace(request: pytest.FixtureRequest) -> Trace:
     return load(request.param)
-
-
-def test_there_are_traces() -> None:
-    assert TRACES
 
 
 def test_it_is_small_and_names_nobody(trace: Trace) -> None:

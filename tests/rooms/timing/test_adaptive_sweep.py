@@ -1,6 +1,5 @@
 """Crossover search: chosen sizes find the planted crossover, and failing cases do not stop it."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +8,7 @@ from tests.helpers.runs import planted_crossover
 from tests.helpers.runs.recorder import QUICK, Recorder, state_events, state_of
 
 from cpugpu_tui import model
-from cpugpu_tui.agent.main import plan_from_json
-from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
-from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.report.segments import FROM
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -49,10 +45,6 @@ def test_it_does_so_with_rounds_as_noisy_as_real_ones() -> None:
     found = planted_crossover.record(planted_crossover.REAL_RHO, range(30), planted_crossover.REAL_DRIFTS)
     assert found.covered >= 0.95
     assert found.median_ratio <= 1.25
-
-
-def test_the_planted_machine_has_a_staircase_whose_crossing_is_known() -> None:
-    assert planted_crossover.true_crossings(planted_crossover.search_plan(planted_crossover.machine(1, 0.0))) == [167.5]
 
 
 def test_a_search_narrows_the_end_to_end_crossover_too(calm: tuple[RunState, Recorder]) -> None:
@@ -96,21 +88,6 @@ def test_the_cpu_is_left_out_where_it_is_hopelessly_behind_unless_everything_is_
     assert all(state.rows[model.Case("matmul", size).key].gpu is not None for size in left_out)
     full, _ = planted_crossover.searched(planted_crossover.search_plan(CALM, full=True))
     assert all(row.cpu is not None for row in full.rows.values())
-
-
-def test_sweeps_are_searched_one_after_the_other() -> None:
-    plan = build_plan(PlanRequest(("vector-dot",), find_crossover=True, simulation=CALM))
-    _, recorder = planted_crossover.searched(plan)
-    variants = [event.case.split("/")[1] for event in recorder.of(model.CaseStarted)]
-    assert variants == sorted(variants, key=["matmul", "dot"].index)
-
-
-def test_a_size_that_fails_costs_only_itself() -> None:
-    state, _ = planted_crossover.searched(planted_crossover.search_plan(replace(CALM, oom_size=200)))
-    (found,) = answers(state)[0].report.resident.changes
-    assert state.rows[model.Case("matmul", 200).key].status == "oom"
-    assert found.rises
-    assert found.ratio <= 1.1
 
 
 def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(monkeypatch: Any) -> None:
@@ -231,30 +208,7 @@ def test_sizes_whose_winner_needs_more_rounds_to_be_sure_get_them() -> None:
     assert [change.ratio <= 1.1 for change in answer.report.resident.changes] == [True]
 
 
-def test_a_plan_with_a_search_reaches_the_agent_whole() -> None:
-    plan = planted_crossover.search_plan(CALM)
-    assert plan.search is not None
-    found = (
-        model.Found(model.Case("matmul", 64), 0.5, 0.4, 0.6, 8, "cuda:0", CPU_WINS, moved=True),
-        model.Found(model.Case("matmul", 128)),
-    )
-    plan = replace(plan, search=replace(plan.search, found=found))
-    assert plan_from_json(json.dumps(to_plain(plan)).encode()) == plan
-
-
 # ------------------------------------------------------------------ what a person asks for
-
-
-def test_quick_is_a_search_from_16_to_2048() -> None:
-    plan = build_plan(PlanRequest())
-    assert plan.search is not None
-    assert [case.size for case in plan.cases] == [16, 50, 100, 200, 500, 1000, 2048]
-
-
-def test_sizes_named_for_quick_are_fixed() -> None:
-    plan = build_plan(PlanRequest(sizes="16,64"))
-    assert plan.search is None
-    assert [case.size for case in plan.cases] == [16, 64]
 
 
 @pytest.mark.parametrize(
@@ -280,32 +234,9 @@ def test_every_workload_can_be_searched_on_its_own_axis(
     assert len(mine) <= 13
 
 
-@pytest.mark.parametrize("asked", [{"max_size": "100"}, {"full": True}])
-def test_what_belongs_to_a_search_is_refused_without_one(asked: dict[str, Any]) -> None:
-    with pytest.raises(FieldError) as caught:
-        build_plan(PlanRequest(("matmul",), **asked))
-    assert caught.value.field in asked
-
-
-def test_a_largest_size_below_the_smallest_is_refused() -> None:
-    with pytest.raises(FieldError, match=r"8 .*16") as caught:
-        build_plan(PlanRequest(("matmul",), find_crossover=True, max_size="8"))
-    assert caught.value.field == "max_size"
-
-
 def test_without_a_gpu_a_search_times_its_grid() -> None:
     plan = planted_crossover.search_plan(replace(QUICK, gpus=0))
     state, recorder = planted_crossover.searched(plan)
     assert not recorder.of(model.CasesChosen)
     assert {row.status for row in state.rows.values()} == {"ok"}
     assert answers(state) == ()
-
-
-@pytest.mark.parametrize(("gpu_factor", "winner"), [(1e-9, CPU_WINS), (1.0, GPU_WINS)])
-def test_one_that_never_loses_ends_the_search_with_the_grid(gpu_factor: float, winner: str) -> None:
-    laws = replace(CALM, cpu_ns_per_flop=CALM.cpu_ns_per_flop * gpu_factor, cpu_bytes_per_ns=0.0)
-    if winner == GPU_WINS:
-        laws = replace(laws, cpu_overhead_ns=1e6)
-    state, recorder = planted_crossover.searched(planted_crossover.search_plan(laws))
-    assert not recorder.of(model.CasesChosen)
-    assert {row.own_comparison.verdict for row in state.rows.values() if row.own_comparison is not None} == {winner}

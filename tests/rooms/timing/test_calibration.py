@@ -15,8 +15,6 @@ from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge
 from cpugpu_tui.simulation.simulated_events import VirtualClock
-from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.timing import calibrate as calibration
 from cpugpu_tui.timing.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.gauges import CpuGauge
@@ -80,30 +78,10 @@ def test_an_interruption_of_the_best_product_is_not_its_rate() -> None:
     assert product(gauge) == (8192, pytest.approx(51e12))
 
 
-def test_a_slow_device_is_not_kept_for_long() -> None:
-    """100 GFLOP/s: n = 4,096 would take 1.4 s per call."""
-    gauge = ScriptedGauge(at_rate(1e11, 1e11, 1e11))
-    assert product(gauge) is not None
-    assert max(gauge.tried) == 2048
-
-
-def test_an_emulated_dtype_is_timed_once() -> None:
-    gauge = ScriptedGauge(at_rate(1e9))
-    assert product(gauge) == (512, pytest.approx(1e9))
-    assert gauge.tried == [512]
-
-
 def test_a_small_memory_ends_it() -> None:
     gauge = ScriptedGauge(at_rate(1e12, 5e12, 20e12, 40e12, 51e12), free_bytes=1e9)
     assert product(gauge, "float64") == (2048, pytest.approx(20e12))
     assert product(gauge, "float16") == (4096, pytest.approx(40e12))
-
-
-def test_a_dtype_that_does_not_run_is_left_out() -> None:
-    def refuse(dtype: str, n: int) -> float:
-        raise RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'")
-
-    assert product(ScriptedGauge(refuse)) is None
 
 
 @pytest.mark.parametrize("n", [1024, 4096])
@@ -172,19 +150,6 @@ def test_it_says_what_it_measures_before_it_does() -> None:
     assert isinstance(recorder.events[-1], CeilingsMeasured)
 
 
-def test_whose_they_are_and_under_what() -> None:
-    ceilings, _ = calibrated(ScriptedGauge())
-    identity = (ceilings.device, ceilings.label, ceilings.uuid, ceilings.hostname, ceilings.torch)
-    assert identity == ("cuda:0", "H200", "GPU-1", "node1", "2.11")
-
-
-def test_an_app_has_time_to_paint_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    gaps: list[float] = []
-    monkeypatch.setattr(calibration, "leave_gap", gaps.append)
-    _, recorder = calibrated(ScriptedGauge(), gaps=True)
-    assert len(gaps) == len(recorder.of(Progressed))
-
-
 @pytest.mark.parametrize("stopped_at", ["float32 matmul 2048", "launch and synchronise"])
 def test_a_stop_is_obeyed_before_the_next_step_and_memory_given_back(stopped_at: str) -> None:
     control, gauge = Control(), ScriptedGauge()
@@ -234,17 +199,6 @@ def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.Mon
     (finished,) = recorder.of(RunFinished)
     assert (finished.status, finished.exit_code) == ("failed", EXIT_UNFIT)
     words(f"{finished.message} {finished.remedy}")
-
-
-def test_after_a_stop_no_other_device_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Creating a GPU's gauge creates its context, about 500 MB."""
-    control, recorder = Control(), Recorder()
-    control.obey("stop")
-    monkeypatch.delattr(SimulatedMachine, "gauge")
-    work(Plan("machine", (), calibrate=True, simulation=Simulation()), facts(simulated=True), recorder, control)
-    assert recorder.of(Progressed, CeilingsMeasured) == []
-    (finished,) = recorder.of(RunFinished)
-    assert finished.status == "stopped"
 
 
 def test_without_being_asked_nothing_is_calibrated() -> None:

@@ -14,7 +14,6 @@ from cpugpu_tui.session.request import out_of_time
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
-from cpugpu_tui.timing.device_run import DEVICE_SAMPLES, DeviceRun
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
 
@@ -23,15 +22,6 @@ LONG = model.Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, n
 
 
 # ------------------------------------------------------------------ samples of a half-round
-
-
-@pytest.mark.parametrize(
-    ("device", "estimate_ns", "count"),
-    [("cpu", 1e3, 1), ("cuda:0", 1e3, DEVICE_SAMPLES), ("cuda:0", 2e6, 5), ("cuda:0", 5e9, 1)],
-)
-def test_long_operations_give_fewer_hardware_samples(device: str, estimate_ns: float, count: int) -> None:
-    timer: Any = SimpleNamespace(device=model.Device(device, "made up"))
-    assert DeviceRun(timer, None, 0.0, estimate_ns=estimate_ns)._device_count(DEVICE_SAMPLES) == count
 
 
 # ------------------------------------------------------------------ warm-up
@@ -89,19 +79,6 @@ def test_a_case_goes_its_way_in_order() -> None:
         ("CaseFinished", "", ""),
         ("Progressed", "kernels", "cuda:0"), ("KernelsProfiled", "", "cuda:0"),
     ]  # fmt: skip
-
-
-def test_only_wanted_metrics_are_taken() -> None:
-    recorder = swept(plan_of(64, metrics=(model.LATENCY,)))[1]
-    assert {name for event in recorder.of(model.DeviceSampled) for name in event.samples} == {
-        model.LATENCY,
-        model.SINGLE,
-        model.ENQUEUE,
-    }
-    assert not [entry for entry in recorder.log if isinstance(entry, Call) and entry.what == "device"]
-    recorder = swept(plan_of(64, metrics=(model.AS_WRITTEN, model.COLD_START)))[1]
-    taken_once = [event for event in recorder.of(model.DeviceSampled) if event.round_index == 0]
-    assert [set(event.samples) for event in taken_once] == [{model.AS_WRITTEN, model.SYNCED, model.COLD_START}] * 2
 
 
 def test_before_each_half_round_one_block_is_thrown_away() -> None:

@@ -192,20 +192,6 @@ def test_a_missing_compiler_is_named_with_what_to_install(words: GoldenWords, mo
     assert not scratch()
 
 
-def test_without_a_folder_for_temporary_files_the_compiler_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", "/proc/none")
-    found = failure(loaded())
-    assert found.kind == "unsupported"
-    assert "/proc/none" in found.message
-    assert "default" in found.remedy
-
-
-def test_a_device_without_memory_is_not_the_compilers_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "BACKEND", raising(torch.OutOfMemoryError, "CUDA out of memory."))
-    with pytest.raises(torch.OutOfMemoryError):
-        compile_step(loaded(), "cpu", None)
-
-
 def test_compiled_code_is_timed_with_the_settings_that_it_was_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = model.Plan("test", (model.Case("softmax", 4, variant="compiled"),), devices=("cpu",))
     machine = TorchMachine(plan, {"threads": 2, "cpu": "Xeon"})

@@ -67,11 +67,6 @@ def test_a_little_waiting_that_stays_is_kept_as_a_result_and_repeated_in_one_rou
     assert not any(model.NO_CORE in event.marks for event in recorder.rounds)
 
 
-def test_a_case_without_a_core_takes_no_more_than_its_least_rounds() -> None:
-    recorder = swept(plan_of(64, simulation=replace(ALWAYS, noise=0.3), max_rounds=40))[1]
-    assert max(event.round_index for event in recorder.rounds) == 8
-
-
 def test_every_repetition_is_announced_and_can_be_stopped() -> None:
     """A stop at the first repetition ends the run there, and the case has no result."""
 
@@ -95,18 +90,6 @@ def test_only_the_starved_case_is_told_apart() -> None:
     assert {case for case, _ in lacks(recorder)} == {plan.cases[0].key}
     assert [event.case for event in recorder.of(model.CaseFinished)] != []
     assert {event.case for event in recorder.rounds if model.NO_CORE in event.marks} == {plan.cases[0].key}
-
-
-def test_one_thread_alone_is_not_timed_beside_itself() -> None:
-    plan = replace(plan_of(64, simulation=ALWAYS), cases=(model.Case("matmul", 64, threads=1),))
-    assert lacks(swept(plan)[1]) == {}
-
-
-def test_more_threads_than_cores_are_not_repeated() -> None:
-    """With more threads than cores, some always wait, so repetitions do not help."""
-    plan = replace(plan_of(64, simulation=ALWAYS), cases=(model.Case("matmul", 64, threads=8),))
-    (told,) = lacks(swept(plan)[1]).values()
-    assert (told.threads, told.cores, told.discarded) == (8, 2, ())
 
 
 class LaunchersLack:

@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
 from cpugpu_tui.simulation.laws import Sensors
 from cpugpu_tui.timing.channel import Control
-from cpugpu_tui.timing.edges import NOT_WATCHED, passage
+from cpugpu_tui.timing.edges import passage
 from cpugpu_tui.timing.scheduler import Scheduler
 
 PLANTED = replace(
@@ -119,12 +119,6 @@ def test_the_planted_share_of_throttled_time_is_found_and_what_was_counted_befor
     assert times.throttled_ns["thermal"] / times.watched_ns == pytest.approx(exact)
 
 
-def test_clocks_are_read_at_both_edges() -> None:
-    for half in swept(plan_of(64, simulation=PLANTED))[1].rounds:
-        expected = None if half.device == "cpu" else 1320.0 if "throttled" in half.marks else 1980.0
-        assert half.sm_clock_mhz == half.sm_clock_end_mhz == (expected and pytest.approx(expected))
-
-
 def test_a_half_round_too_short_for_the_sensor_has_no_power_and_a_long_one_has() -> None:
     (short, *_) = [e for e in swept(plan_of(64, simulation=PLANTED))[1].rounds if e.device == "cuda:0"]
     assert short.watched_ns < 100e6
@@ -157,19 +151,6 @@ def test_a_step_in_a_window_shorter_than_it_is_of_what_was_before() -> None:
     short = Edge(20e6, 1980.0, (), {"power-capped": 5e9 + 100e6})
     assert passage(EDGE, short).marks == ()
     assert passage(EDGE, Edge(20e6, 1980.0, ("power-capped",), {"power-capped": 5e9})).marks == ("power-capped",)
-
-
-def test_a_driver_that_counts_nothing_leaves_no_zero() -> None:
-    assert passage(Edge(0.0), Edge(1e6)).throttled_ns is None
-    assert passage(None, None) == NOT_WATCHED
-
-
-def test_power_as_old_as_the_half_round_is_not_its_own() -> None:
-    def after(age_s: float) -> Edge:
-        return Edge(300e6, power_mw=model.Reading(7e5, age_s=age_s, is_stamped=True))
-
-    assert passage(Edge(0.0), after(0.05)).power_mw == 7e5
-    assert passage(Edge(0.0), after(0.25)).power_mw is None
 
 
 # ------------------------------------------------------------------ calls that are long by themselves

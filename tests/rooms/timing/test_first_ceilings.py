@@ -15,7 +15,6 @@ from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of
 
 from cpugpu_tui import model
 from cpugpu_tui.agent.main import facts, work
-from cpugpu_tui.analysis.ceilings import card
 from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.render.sentences import notes
 from cpugpu_tui.session.session import CEILINGS_S
@@ -204,32 +203,6 @@ def test_they_are_kept_for_later_runs_and_with_the_run_itself(store: Store) -> N
 
 
 # ------------------------------------------------------------------ the history
-
-
-def test_a_quick_measurement_never_replaces_a_full_one(store: Store) -> None:
-    quick = replace(CPU, quick=True, measured_wall_ns=9)
-    store.keep_ceilings(quick)
-    store.keep_ceilings(CPU)
-    assert store.ceilings() == (CPU,)
-    store.keep_ceilings(quick)
-    assert store.ceilings() == (CPU,)
-
-
-def test_another_driver_has_ceilings_of_its_own(store: Store) -> None:
-    store.keep_ceilings(GPU)
-    newer = replace(GPU, driver="590.2", quick=True, measured_wall_ns=9)
-    store.keep_ceilings(newer)
-    assert store.ceilings() == (newer, GPU)
-    hello = replace(HELLO, environment={"hostname": "node1", "torch": "2.11", "driver": "590.2", "interpreter": "p"})
-    _, events, _ = first_session(ScriptedAgent(well, greeting=(hello,)), store=store)
-    assert events[0].plan.ceilings == (newer,)
-
-
-def test_the_card_tells_a_quick_calibration_apart() -> None:
-    full, quick = (
-        {"".join(text for text, _ in line) for line in card([each], 200, 8)} for each in (CPU, replace(CPU, quick=True))
-    )
-    assert quick - full
 
 
 # ------------------------------------------------------------------ the command

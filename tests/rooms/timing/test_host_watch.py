@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cpugpu_tui.machine import cores
-from cpugpu_tui.machine.cores import Waited, parse_schedstat, timing_threads
+from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.machine.processes import is_running
 from cpugpu_tui.model import Device
 from cpugpu_tui.timing import host_watch
@@ -85,15 +85,6 @@ def test_a_thread_of_the_pool_that_waits_is_a_share_of_what_both_wanted(host: Ho
     assert is_starved(found.waited)
 
 
-def test_a_little_waiting_is_no_lack(host: Host) -> None:
-    assert not is_starved(watched(host, own=100_000, pool=100_000).waited)
-
-
-def test_threads_of_the_interface_are_not_timed(host: Host) -> None:
-    found = watched(host, interface=9_000_000)
-    assert found.waited.waited_ns == 0
-
-
 def test_beside_a_gpu_only_the_launching_thread_counts(host: Host) -> None:
     assert not is_starved(watched(host, GPU, pool=8_000_000).waited)
     found = watched(host, GPU, own=8_000_000)
@@ -135,20 +126,6 @@ def test_no_file_stays_open_and_the_next_window_opens_them_anew(host: Host) -> N
     watch.begin(CPU)
     assert watch.end().waited is not None
     watch.close()
-
-
-def test_a_thread_that_ends_in_between_is_left_out() -> None:
-    assert cores.waited({1: (0, 0), 2: (0, 0)}, {1: (5, 3)}, 10.0) == Waited(3, 10.0, 0.3)
-
-
-@pytest.mark.parametrize("text", [b"", b"12", b"a b c", b"-1 2 3", b"1.5 2 3"])
-def test_what_is_no_schedstat_is_nothing(text: bytes) -> None:
-    assert parse_schedstat(text) is None
-    assert parse_schedstat(b"12 34 5\n") == (12, 34)
-
-
-def test_pythons_own_other_threads_are_no_timing_threads(host: Host) -> None:
-    assert timing_threads([host.own, host.interface, POOL]) == {host.own, POOL}
 
 
 @pytest.mark.slow

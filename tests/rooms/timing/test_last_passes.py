@@ -10,7 +10,7 @@ from cpugpu_tui import model
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.state.condition import condition
 from cpugpu_tui.timing.channel import Control
-from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass, profile_cases
+from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
 
 LAWS = model.Simulation(
     first_call_ns=0.0, noise=0.0, gpu_idle_w=120.0, gpu_busy_w=620.0, cpu_busy_w=200.0, launch_ns=10_000.0,
@@ -79,12 +79,6 @@ def test_it_comes_after_all_times_and_before_the_profiler_that_slows_launches() 
     assert windows[-1] < first_profile
 
 
-def test_nobody_who_did_not_ask_waits_for_it() -> None:
-    recorder = swept(plan_of(64, simulation=LAWS))[1]
-    assert not recorder.of(model.EnergyMeasured)
-    assert all(event.phase != "energy" for event in recorder.of(model.Progressed))
-
-
 def test_where_energy_cannot_be_read_nothing_is_run_for_it() -> None:
     plan = asked(64, simulation=replace(LAWS, gpu_busy_w=0.0, cpu_busy_w=0.0))
     recorder = swept(plan)[1]
@@ -147,25 +141,3 @@ def test_profiling_comes_when_every_case_has_its_times() -> None:
         ("matmul/default/128/float32/tall", "cuda:0", 1),
     ]
     assert all(recorder.events.index(event) > last_time for event in profiled)
-
-
-def test_what_is_not_asked_for_or_has_no_gpu_is_not_profiled() -> None:
-    assert not swept(plan_of(64, metrics=(model.LATENCY, model.DEVICE)))[1].of(model.KernelsProfiled)
-    assert not swept(plan_of(64, metrics=model.METRICS, simulation=model.Simulation(gpus=0)))[1].of(
-        model.KernelsProfiled
-    )
-
-
-def test_a_case_that_cannot_be_profiled_keeps_its_times_and_the_next_one_is_profiled() -> None:
-    plan, recorder = plan_of(64, 128), Recorder()
-    machine = SpiedMachine(plan, recorder)
-    machine.fail_first_inputs()
-    profile_cases(plan.cases, machine, recorder, lambda: False)
-    assert [event.case for event in recorder.of(model.KernelsProfiled)] == [plan.cases[1].key]
-
-
-def test_a_stop_ends_profiling() -> None:
-    plan, recorder = plan_of(64, 128), Recorder()
-    profile_cases(plan.cases, SpiedMachine(plan, recorder), recorder, lambda: True)
-    assert not [entry for entry in recorder.log if isinstance(entry, Call)]
-    assert not recorder.events

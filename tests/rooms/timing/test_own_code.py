@@ -204,17 +204,6 @@ def test_rounds_take_other_numbers_in_the_same_tensors() -> None:
     assert not torch.equal(op.inputs[0], before)
 
 
-def test_random_numbers_are_not_compared() -> None:
-    found = traced("torch.rand(n).sum()")
-    assert found.not_compared
-    assert found.sets_default_device
-
-
-def test_a_module_may_train() -> None:
-    setup = ("m = torch.nn.BatchNorm1d(n)", "x = torch.rand(8, n)")
-    assert traced("m(x)", *setup).operators
-
-
 @pytest.mark.parametrize("name", ["matmul", "vector-dot", "elementwise", "jacobian", "mnist-mlp"])
 def test_built_in_workloads_are_not_accused(name: str) -> None:
     """The same checks, made of each built-in step."""

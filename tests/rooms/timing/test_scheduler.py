@@ -71,26 +71,12 @@ def test_rounds_are_spread_over_a_window_of_four_cases(quick: Recorder) -> None:
     assert all(last - first > 2 * 16 for first, *_, last in spans[2:-3])
 
 
-def test_cases_finish_as_the_sweep_goes(quick: Recorder) -> None:
-    """Results come early: the first case ends before the fifth begins."""
-    finished = quick.of(model.CaseFinished)
-    assert [event.case for event in finished] == [case.key for case in plan_of(*SIZES).cases]
-    started = quick.of(model.CaseStarted)
-    for over, later in zip(finished, started[4:], strict=False):
-        assert over.seq < later.seq
-
-
 def test_cases_finish_one_by_one_and_not_in_batches(quick: Recorder) -> None:
     """A case ends every other pass over four cases: every 16 half-rounds."""
     order = [event for event in quick.events if event in quick.rounds or isinstance(event, model.CaseFinished)]
     ends = [index for index, event in enumerate(order) if isinstance(event, model.CaseFinished)]
     assert max(later - earlier for earlier, later in pairwise(ends)) <= 18
     assert min(later - earlier for earlier, later in pairwise(ends)) >= 4
-
-
-@pytest.mark.parametrize(("window", "rounds"), [(1, 8), (2, 8), (8, 8), (4, 5)])
-def test_the_window_is_the_plans(window: int, rounds: int) -> None:
-    assert max(active_at_each_round(swept(plan_of(*SIZES, window=window, rounds=rounds))[1])) == window
 
 
 def test_a_device_that_is_too_slow_for_all_rounds_leaves_the_other_its_own() -> None:
@@ -157,19 +143,6 @@ def test_a_gap_lies_between_half_rounds_and_is_written_out_before_it_begins(fake
         assert log[index + 1] == Flush()
 
 
-def test_a_gap_says_how_long_the_rest_will_take(fake_time: FakeTime) -> None:
-    recorder = swept_in(fake_time, plan_of(*SIZES, gaps=True), 0.5)
-    left_s = [event.seconds_left for event in recorder.of(model.Progressed) if event.phase == "gap"]
-    assert left_s[0] is None
-    known = [seconds for seconds in left_s if seconds is not None]
-    assert known[0] > known[-1] >= 0
-
-
-def test_without_a_watcher_there_is_no_gap(fake_time: FakeTime) -> None:
-    assert swept_in(fake_time, plan_of(64, 128, max_rounds=8), 0.5).of(model.Gap) == []
-    assert fake_time.now_s == pytest.approx(2 * 2 * 8 * 0.5)
-
-
 # ------------------------------------------------------------------ early ends
 
 
@@ -215,10 +188,6 @@ def test_a_stop_within_a_first_round_is_obeyed_after_the_half() -> None:
     assert [event.kind for event in recorder.of(model.CaseFailed)] == ["skipped", "skipped"]
 
 
-def test_a_stop_during_the_warm_up_is_obeyed_before_the_first_round() -> None:
-    assert stopped_after(model.Calibrated, 1, plan_of(64, 128))[1].rounds == []
-
-
 def test_a_case_with_a_complete_round_keeps_its_times() -> None:
     plan = plan_of(64, 128)
     _, recorder = stopped_after(model.DeviceSampled, 5, plan)  # two once, two of round 1, one of round 2
@@ -254,16 +223,6 @@ def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch:
     assert Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run() == "done"
     assert waited_after == [Flush()]
     assert len(recorder.rounds) == 16
-
-
-def test_stop_ends_a_pause() -> None:
-    control = Control()
-    control.obey("pause")
-    control.obey("stop")
-    control.wait_while_paused()
-    assert control.stopping
-    assert not control.paused
-    control.obey("sing")
 
 
 # ------------------------------------------------------------------ failures

@@ -5,14 +5,11 @@ from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, shown, table_of, text_of
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import Hello, RunFinished, Simulation
+from cpugpu_tui.model import RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ConfirmScreen
-from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 from cpugpu_tui.workloads.presets import PRESETS
 
 # ------------------------------------------------------------------ the first minute
@@ -124,19 +121,6 @@ async def test_a_stop_ends_the_series_too() -> None:
         assert len(pilot.app.backend.sessions) == 1
 
 
-async def test_impossible_keys_do_nothing_and_are_dimmed() -> None:
-    async with fake_run.opened(size=(200, 60)) as pilot:  # in fewer columns only the possible ones fit
-        roles = {text.strip(): role for text, role in pilot.app.screen.query_one("#keys", Lines).lines[0]}
-        assert (roles["r"], roles["space"], roles["x"], roles["/"]) == ("key", "muted", "muted", "muted")
-        await pilot.press("space", "x", "/")
-        assert not pilot.app.backend.sessions
-        assert not pilot.app.screen.query("#filter-line")
-        session = await fake_run.start_run(pilot)
-        await pilot.press("r")
-        assert len(pilot.app.backend.sessions) == 1
-        await fake_run.finish(pilot, session)
-
-
 async def test_quitting_asks_only_during_a_run() -> None:
     app = fake_run.new_app()
     async with fake_run.opened(app) as pilot:
@@ -158,47 +142,7 @@ async def test_quitting_asks_only_during_a_run() -> None:
 # ------------------------------------------------------------------ parameters
 
 
-async def test_the_form_changes_what_r_runs() -> None:
-    async with fake_run.opened() as pilot:
-        await pilot.press("enter")
-        assert isinstance(pilot.app.screen, WorkloadForm)
-        await pilot.press("ctrl+u", *"8,16", "escape")
-        session = await fake_run.start_run(pilot)
-        assert [case.size for case in session.plan.cases] == [8, 16]
-
-
-async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens() -> None:
-    wrong = (("sizes", ",x", "'x'"), ("dtype", "float99", "'float99'"), ("threads", "none", "'none'"),
-             ("repeat", "x", "'1x'"), ("rounds", "0", "'auto0'"), ("max_seconds", "soon", "'nonesoon'"))  # fmt: skip
-    async with fake_run.opened(size=(80, 24)) as pilot:
-        for field, typed, said in wrong:
-            await pilot.press("enter")
-            pilot.app.screen.query_one(f"#{field}").focus()
-            await pilot.press("end", *typed)
-            assert said in " ".join(text_of(pilot, f"#{field}-hint").split())
-            await pilot.press("enter")
-            assert isinstance(pilot.app.screen, WorkloadForm)
-            await pilot.press("ctrl+c")
-            assert pilot.app.state.request == PlanRequest()
-
-
 # ------------------------------------------------------------------ states
-
-
-async def test_an_agent_that_cannot_start_is_a_sentence_with_a_remedy() -> None:
-    problem = UnfitError("python9 did not become an agent.", "Name a Python that has torch.")
-    async with fake_run.opened(fake_run.new_app(backend=fake_run.FakeBackend(hello=problem))) as pilot:
-        await fake_run.settled(pilot, lambda: pilot.app.state.problem is not None)
-        assert str(problem) in " ".join(text_of(pilot, "#answer").split())
-        assert "cannot run" in text_of(pilot, "#status")
-
-
-async def test_an_interpreter_without_torch_is_told_before_anything_runs() -> None:
-    hello = Hello(protocol=1, environment={"interpreter": "/usr/bin/python3", "torch_error": "No module named 'torch'"})
-    async with fake_run.opened(fake_run.new_app(backend=fake_run.FakeBackend(hello=hello))) as pilot:
-        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
-        assert "cannot import torch" in text_of(pilot, "#answer")
-        assert "--python PATH" in text_of(pilot, "#answer")
 
 
 async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -> None:
@@ -210,17 +154,6 @@ async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -
         assert "failed" in text_of(pilot, "#status")
         assert shown(pilot) == []
         assert not pilot.app.state.situation.live
-
-
-async def test_what_cannot_be_saved_is_said_all_the_time_and_markup_in_strange_names_is_text() -> None:
-    async with fake_run.opened() as pilot:
-        pilot.app.backend.notice("[red]not[/] markup [oops")
-        await fake_run.settled(pilot, lambda: "[red]not[/] markup [oops" in text_of(pilot, "#status"))
-        assert "[red]not" in pilot.app.screen.query_one("#status").render_line(0).text
-        pilot.app.backend.notice("Not saved: the disk is full.")
-        await fake_run.settled(pilot, lambda: "disk is full" in text_of(pilot, "#status"))
-        await done_run(pilot)
-        assert "Not saved" in text_of(pilot, "#status")
 
 
 async def test_made_up_numbers_and_the_worker_mode_are_marked() -> None:

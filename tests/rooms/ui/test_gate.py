@@ -151,32 +151,6 @@ async def test_in_a_long_operation_the_status_line_alone_moves(
         assert "13%" not in telemetry
 
 
-async def test_after_the_run_the_gate_is_open_again(paints: list[bool]) -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
-        await quiet_after_gap(pilot, session)
-        await finish(pilot, session)
-        assert pilot.app._batch_count == 0
-        before = len(paints)
-        pilot.app.backend.read(readings(busy=42.0))
-        await settled(pilot, lambda: len(paints) > before)
-
-
-async def test_paused_and_quiet_nothing_is_written(paints: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LONG_STEP_S", 0.0)
-    async with opened() as pilot:
-        session = await start_run(pilot)
-        await quiet_after_gap(pilot, session)
-        await pilot.press("space")
-        await settled(pilot, lambda: pilot.app._batch_count > 0)
-        before = len(paints)
-        for busy in (10.0, 60.0, 30.0):
-            pilot.app.backend.read(readings(busy=busy))
-        pilot.app.live.tick()
-        await pilot.pause(0.1)
-        assert len(paints) == before
-
-
 async def test_one_gap_shows_every_pane(paints: list[bool]) -> None:
     async with opened() as pilot:
         session = await start_run(pilot)

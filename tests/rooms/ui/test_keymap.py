@@ -43,11 +43,6 @@ def test_keys_of_the_file_take_the_place_of_ours(write: Write) -> None:
                                     "sort": "comma"}  # fmt: skip
 
 
-def test_two_commands_may_change_their_keys(write: Write) -> None:
-    write('[keys]\nrun = "x"\nstop = "r"\n')
-    assert (loaded().of("run"), loaded().of("stop")) == ("x", "r")
-
-
 WRONG = [
     ("keys = 3\n", 1),
     ("[keys]\nrun = 3\n", 2),

@@ -12,7 +12,6 @@ from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.keys import keymap_of
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
-from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
 
@@ -93,16 +92,6 @@ async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(store: Sto
         assert pilot.app.backend.sessions[-1].plan.cases == SWEEP.cases
 
 
-async def test_in_an_empty_history_the_key_of_run_does_nothing(words: GoldenWords) -> None:
-    async with opened(remapped(run="f5", export="f8")) as pilot:
-        await pilot.press("h")
-        assert isinstance(pilot.app.screen, HistoryScreen)
-        await pilot.press("f5")
-        assert pilot.app.backend.sessions == [], "not what is highlighted behind the list"
-        await pilot.press("f8")
-        words(" ".join(text_of(pilot, "#about").splitlines()[-1:]))
-
-
 # ------------------------------------------------------------------ keys that are impossible now
 
 
@@ -122,10 +111,3 @@ async def test_on_a_page_it_is_said_in_the_last_line_and_goes_away() -> None:
         await pilot.press("m", "space")
         assert "Pause: " in text_of(pilot, "#page-keys")
         await settled(pilot, lambda: "back" in text_of(pilot, "#page-keys"))
-
-
-async def test_ctrl_q_asks_as_q_does() -> None:
-    async with opened() as pilot:
-        await start_run(pilot)
-        await pilot.press("ctrl+q")
-        assert pilot.app.screen.query("#question")

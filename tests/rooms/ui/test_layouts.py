@@ -50,15 +50,6 @@ async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_key
             assert key in lines[-1]
 
 
-async def test_a_second_gpu_still_leaves_twelve_rows_at_80x24() -> None:
-    async with fake_run.opened(
-        fake_run.new_app(backend=fake_run.FakeBackend(telemetry=fake_run.readings(gpus=2))), size=(80, 24)
-    ) as pilot:
-        await done_run(pilot)
-        await reads(pilot, "GPU 1")
-        assert pilot.app.screen.query_one(TimingTable).size.height - 1 >= 12
-
-
 async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -> None:
     async with fake_run.opened(size=(120, 40)) as pilot:
         await done_run(pilot)
@@ -158,14 +149,6 @@ async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs: Glyphs, sign: s
                 name = str(options.highlighted_option and options.highlighted_option.prompt).split()[0]
                 assert [line[1:].split()[0] for line in lines if line.startswith(sign)] == [name]
                 await pilot.press("down")
-
-
-async def test_a_list_survives_a_terminal_of_one_column() -> None:
-    """Padding left no cell for a line, which ended the app."""
-    async with fake_run.opened(size=(1, 55)) as pilot:
-        await pilot.press("T")
-        await pilot.resize_terminal(80, 24)
-        await reads(pilot, "▸slate")
 
 
 async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x24() -> None:

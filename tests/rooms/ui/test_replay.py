@@ -78,14 +78,6 @@ async def test_nothing_is_run_or_measured(replayed: tuple[Pilot[Any], Trace], ke
     assert trace.header.tag in shown(pilot.app)
 
 
-async def test_a_page_that_wants_a_run_is_told_why_there_is_none(replayed: tuple[Pilot[Any], Trace]) -> None:
-    pilot, _ = replayed
-    pilot.app.running.start(pilot.app.state.request)
-    await pilot.pause()
-    assert not pilot.app.state.situation.live
-    assert "without --replay" in str(pilot.app.state.problem)
-
-
 @pytest.mark.parametrize(
     ("width", "said"),
     [(40, "ready"), (48, "ready · the demo has ended"), (60, "the demo has ended"), (80, "press r to play it")],

@@ -3,14 +3,12 @@
 import re
 from typing import Any
 
-from tests.helpers.app.fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
+from tests.helpers.app.fake_run import finish, opened, reach_gap, settled, start_run, whole_sweep
 from tests.helpers.app.looking import screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFinished
-from cpugpu_tui.render.columns import Key
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 
 WAY = [
     (80, 24),
@@ -80,39 +78,6 @@ async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_bla
         await finish(pilot, session)
         await at(pilot, (80, 24))
         await settled(pilot, lambda: any("done, 7 cases" in line for line in screen_lines(pilot)))
-
-
-async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
-    async with opened(new_app(), size=(80, 24)) as pilot:
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
-        await pilot.press("enter", "ctrl+u", *"8,16")
-        for size in WAY:
-            await at(pilot, size)
-        for size in ((200, 60), (120, 40), (80, 24)):
-            await at(pilot, size)
-            form = pilot.app.screen
-            assert isinstance(form, WorkloadForm)
-            await settled(pilot, lambda: any("8,16" in line for line in screen_lines(pilot)))
-            await settled(pilot, lambda form=form: form.query_one("#box").max_scroll_y == 0)
-            assert any("enter run" in line for line in screen_lines(pilot))
-
-
-async def test_after_each_resize_the_columns_are_those_of_the_new_size() -> None:
-    async with opened(size=(60, 16)) as pilot:
-        session = await start_run(pilot)
-        session.put(*whole_sweep(session.plan))
-        await finish(pilot, session)
-        table = pilot.app.screen.query_one(TimingTable)
-        found = {}
-        for size in [(60, 16), (40, 12), (60, 16), (200, 60), (300, 80), (200, 60), (60, 16)]:
-            await at(pilot, size)
-            await pilot.pause()
-            keys = {str(key.value) for key in table.columns}
-            assert found.setdefault(size, keys) == keys
-            room = table.size.width - sum(column.width + 2 for column in table.columns.values())
-            assert 0 <= room <= 16 or size[0] < 60
-        assert found[200, 60] >= {Key.PLUS_MINUS, Key.VERDICT, Key.LIMIT}
-        assert found[300, 80] >= {Key.MOVED, Key.KERNEL, Key.GFLOPS, Key.GBS, Key.CPU_P99, Key.GPU_P99}
 
 
 async def test_the_highlighted_row_stays_in_sight() -> None:

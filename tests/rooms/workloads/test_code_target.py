@@ -71,22 +71,10 @@ def test_arguments_come_from_the_function_inputs_beside_it(file: Path) -> None:
     assert inputs.function(*inputs).tolist() == [16.0] * 4
 
 
-def test_a_let_stands_above_it(file: Path) -> None:
-    _, inputs = made(f"{file}:weighted", ("x", "torch.ones(n, 2)"), ("w", "torch.ones(2)"), ("scale", "1.0"))
-    assert inputs.function(*inputs).tolist() == [2.0] * 4
-
-
 def test_the_size_and_the_device_are_passed_by_name(file: Path) -> None:
     workload, inputs = made(f"{file}:sized", n=3)
     assert workload.place("default", inputs, "cpu")[-1] == "cpu"
     assert inputs.function(*inputs).shape == (3,)
-
-
-def test_a_module_is_an_input_with_its_parameters(file: Path) -> None:
-    workload, inputs = made(f"{file}:net", ("x", "torch.ones(n, 8)"))
-    placed = workload.place("default", inputs, "cpu")
-    assert placed.function(*placed).shape == (4, 8)
-    assert any(isinstance(each, torch.nn.Module) for each in inputs)
 
 
 def test_a_function_of_a_package_takes_lets() -> None:

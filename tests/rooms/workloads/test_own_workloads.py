@@ -10,7 +10,6 @@ import pytest
 from tests.helpers.command_line import FAST, ROOT, CommandLine
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.cli.new_workload import class_name, source
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, CasesChosen, Check
@@ -157,13 +156,6 @@ def test_one_bad_file_costs_no_other(gelu: Path, tmp_path: Path) -> None:
     assert told == [str(bad), str(gelu)]
 
 
-def test_modules_beside_a_file_can_be_imported_but_come_last(tmp_path: Path) -> None:
-    written(tmp_path / "beside_the_gelu.py", "NAME = 'gelu'\n")
-    written(tmp_path / "json.py", "raise RuntimeError('not this one')\n")
-    text = "import json\nfrom beside_the_gelu import NAME\n" + GELU.replace('"gelu"', "NAME")
-    assert load_file(str(written(tmp_path / "own.py", text)))[0][0].name == "gelu"
-
-
 def test_installed_packages_are_found_by_their_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "gelu_package", GELU)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -238,14 +230,6 @@ def test_the_app_lists_them_and_its_form_has_their_sizes(gelu: Path) -> None:
 # ------------------------------------------------------------------ the commands
 
 
-def test_list_says_where_they_come_from(cpugpu: CommandLine, gelu: Path) -> None:
-    done = cpugpu("list", "--workloads", gelu, "--json")
-    assert (done.code, done.err) == (0, "")
-    sources = {item["name"]: item["source"] for item in done.objects if item["kind"] == "workload"}
-    assert sources["gelu"] == str(gelu)
-    assert sources["matmul"] == ""
-
-
 def test_list_says_what_could_not_be_loaded_beside_what_could(
     cpugpu: CommandLine, gelu: Path, tmp_path: Path, words: GoldenWords
 ) -> None:
@@ -269,13 +253,6 @@ def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu: CommandLin
     assert cpugpu("show").code == 0, "what is saved is shown without the file"
 
 
-def test_a_run_without_the_file_says_how_to_name_it(cpugpu: CommandLine) -> None:
-    done = cpugpu.here("run", "gelu", "--simulate", FAST)
-    assert done.code == 2
-    assert "'gelu'" in done.err
-    assert "--workloads" in done.err
-
-
 def test_a_package_is_loaded_for_a_name_that_nobody_else_has(cpugpu: CommandLine, tmp_path: Path) -> None:
     install(tmp_path, "gelu_package", "print('loaded')\n" + GELU)
     path = {"PYTHONPATH": f"{tmp_path}:{Path(own_files.__file__).parents[2]}"}
@@ -285,14 +262,6 @@ def test_a_package_is_loaded_for_a_name_that_nobody_else_has(cpugpu: CommandLine
 
 
 # ------------------------------------------------------------------ new-workload, the document
-
-
-@pytest.mark.parametrize(
-    ("name", "cls"), [("gelu", "Gelu"), ("my-gelu.2", "MyGelu2"), ("2-fast", "Own2Fast"), ("none", "OwnNone")]
-)
-def test_any_name_makes_a_class(name: str, cls: str, tmp_path: Path) -> None:
-    assert class_name(name) == cls
-    assert load_file(str(written(tmp_path / "own.py", source(name))))[0][0].name == name
 
 
 @pytest.mark.slow
@@ -326,12 +295,6 @@ def test_new_workload_refuses(arguments: tuple[str, ...], said: str, cpugpu: Com
     done = cpugpu.here("new-workload", *arguments)
     assert done.code == 2
     assert said in done.err
-
-
-def test_new_workload_never_writes_over_a_file(cpugpu: CommandLine, gelu: Path) -> None:
-    done = cpugpu.here("new-workload", "gelu", "--out", gelu)
-    assert (done.code, gelu.read_text()) == (2, GELU)
-    assert str(gelu) in done.err
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Texts of a person that are read as Python: whatever they hold, the answer is one error with a remedy, or code."""
 
 import os
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 import pytest
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.session.own_workloads import completions
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.session.typed_code import CodeFields, function_source, parameters, request_of
+from cpugpu_tui.session.typed_code import CodeFields, parameters, request_of
 from cpugpu_tui.workloads.code_target import parse_target
 from cpugpu_tui.workloads.own_code import own_code
 from cpugpu_tui.workloads.own_command import own_command
@@ -52,22 +50,6 @@ def test_no_text_ends_the_program(reader: str) -> None:
         error = refusal(partial(READERS[reader], text))
         assert error is None or error.remedy
         assert len(str(error)) < 500, "the reason must not be cut off"
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_python_file_ends_the_program(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "hostile.py").write_bytes(text.encode("utf-8", "surrogatepass"))
-    monkeypatch.syspath_prepend(tmp_path)
-    assert completions(f"{tmp_path}/hostile.py:") == []
-    assert function_source("hostile", "f") is None
-    error = refusal(lambda: own_code(f"{tmp_path}/hostile.py:f"))
-    assert error is None or error.remedy
-
-
-def test_reading_code_warns_of_nothing() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        own_code("'\\d'", "1 is 1")
 
 
 @pytest.mark.parametrize("name", ["class", "None", "__debug__", "n", "device", "_function", "1k", "a.b"])

@@ -54,16 +54,6 @@ def test_a_copy_is_exact_and_a_single_wrong_bit_is_noticed(item: Workload, varia
     assert error(item, variant, result, host) > item.tolerance("float32")
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_on_the_cpu_every_variant_copies_within_the_hosts_memory(variant: str) -> None:
-    (host,) = inputs(COPY, 4096)
-    source, target = COPY.place(variant, (host,), "cpu")
-    result = COPY.variant(variant)(source, target)
-    assert result is target
-    assert torch.equal(target, host)
-    assert target.data_ptr() != source.data_ptr() == host.data_ptr()
-
-
 @pytest.mark.parametrize(
     ("variant", "ways", "is_pinned"),
     [
@@ -127,17 +117,3 @@ def test_a_model_moves_parameter_by_parameter_there_and_back() -> None:
     target, *started = MODEL.place("d2h", host, "meta")
     assert target == "cpu"
     assert {parameter.device.type for parameter in started} == {"meta"}
-
-
-@pytest.mark.parametrize("variant", MODEL.steps())
-def test_a_models_copy_on_the_cpu_is_a_copy(variant: str) -> None:
-    host = inputs(MODEL, 1)
-    copies = MODEL.variant(variant)(*MODEL.place(variant, host, "cpu"))
-    assert all(copy.data_ptr() != original.data_ptr() for copy, original in zip(copies, host, strict=True))
-
-
-def test_a_models_bytes_are_its_parameters() -> None:
-    host = inputs(MODEL, 3)
-    assert MODEL.costs("h2d", 3, 4).bytes_moved == sum(parameter.nbytes for parameter in host) == 3 * 3030 * 4
-    copies = numbers(MODEL.checked("d2h", MODEL.place("d2h", host, "cpu")))
-    assert sum(each.numel() for each in copies) == 9090

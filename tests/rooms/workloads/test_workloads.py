@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import workloads
-from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ITEMSIZE_BYTES, torch_dtype
-from cpugpu_tui.workloads import PRESETS, Preset, Workload, catalogue, contract, find, workload
+from cpugpu_tui.workloads import PRESETS, Preset, Workload, contract, find, workload
 from cpugpu_tui.workloads.containers import moved
 from cpugpu_tui.workloads.contract import REGISTRY
 
@@ -21,15 +19,6 @@ def inputs(name: str, n: int, seed: int = 1, dtype: torch.dtype = torch.float32)
 
 
 # ------------------------------------------------------------------ every workload keeps the contract
-
-
-def test_the_catalogue_lists_them() -> None:
-    assert {"matmul", "vector-dot", "elementwise", "jacobian", "mnist-mlp", "transfer"} <= {i.name for i in catalogue()}
-    for info in catalogue():
-        assert info.summary
-        assert info.axis
-        assert list(info.sizes) == sorted(info.sizes)
-        assert info.variants == find(info.name).variants()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -70,13 +59,6 @@ def test_memory_is_estimated_from_what_is_really_made(name: str, dtype: str) -> 
     result = item.step(*tensors)
     real = sum(t.numel() * t.element_size() for t in (*tensors, result))
     assert item.memory_bytes(100, ITEMSIZE_BYTES[dtype]) == pytest.approx(real, rel=0.01)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("n", [1, 2, 101])
-def test_the_smallest_sizes_run(name: str, n: int) -> None:
-    for step in find(name).steps().values():
-        assert step(*inputs(name, n)).isfinite().all()
 
 
 # ------------------------------------------------------------------ the publications
@@ -179,24 +161,6 @@ def test_a_workload_of_two_functions_is_enough(registry: dict[str, Workload]) ->
     assert (info.name, info.summary, info.variants) == ("negate", "Minus.", ("default",))
     assert find("negate").variant("default")(torch.ones(1)).item() == -1
     assert "negate" not in REGISTRY
-
-
-@pytest.mark.parametrize(("name", "named"), [("", "Mine"), ("matmul", "'matmul'")])
-def test_a_workload_needs_a_name_of_its_own(
-    registry: dict[str, Workload], name: str, named: str, words: GoldenWords
-) -> None:
-    with pytest.raises(UsageError, match=named) as caught:
-        workload(type("Mine", (Workload,), {"name": name}))
-    words(str(caught.value))
-
-
-def test_an_unknown_name_is_refused_with_the_known_ones(words: GoldenWords) -> None:
-    with pytest.raises(UsageError) as caught:
-        find("matmal")
-    words(str(caught.value))
-    with pytest.raises(UsageError) as caught:
-        find("vector-dot").variant("fast")
-    words(str(caught.value))
 
 
 @pytest.mark.parametrize(("device", "waits"), [("cpu", True), ("cuda:0", False), ("cuda", False), ("meta", True)])

@@ -11,7 +11,7 @@ from tests.helpers.runs.recorder import Recorder
 from cpugpu_tui import model
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.timers import CaseError, Stopped, timed_operation
+from cpugpu_tui.timing.timers import CaseError, timed_operation
 from cpugpu_tui.timing.timers.timed_operation import Reporter, time_written
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import AsWritten, Report, Workload
@@ -91,22 +91,6 @@ def test_a_later_cell_finds_the_framework_imported(notebook: Notebook) -> None:
     assert first.samples[model.AS_WRITTEN][0] >= 1.5e9 > second.samples[model.AS_WRITTEN][0]
 
 
-def test_a_size_that_nobody_published_has_no_time_as_written(notebook: Notebook) -> None:
-    recorder = swept(plan_of(model.Case("notebook", 5, threads=1)))[1]
-    assert "written on cpu" not in notebook.log
-    assert model.AS_WRITTEN not in {name for event in recorder.of(model.DeviceSampled) for name in event.samples}
-    assert recorder.of(model.CaseStarted)[0].operations == 0
-    assert model.COLD_START in {name for event in recorder.of(model.DeviceSampled) for name in event.samples}
-
-
-def test_a_plan_without_as_written_does_not_run_the_cell(notebook: Notebook) -> None:
-    recorder = Recorder()
-    plan = model.Plan("test", (CASE,), ("cpu",), metrics=(model.LATENCY,), rounds=1, max_rounds=1, budget_s=0.05)
-    machine = TorchMachine(plan, {"threads": 1})
-    Scheduler(plan, machine, recorder, Control()).run()
-    assert "written on cpu" not in notebook.log
-
-
 def test_a_stop_ends_a_cell_half_way_and_the_case_is_skipped(notebook: Notebook) -> None:
     control = Control()
     honest = notebook.written
@@ -167,11 +151,6 @@ def test_a_long_cell_says_once_a_second_how_far_it_is_and_how_long_it_will_take(
     assert [event.estimate_s for event in told] == pytest.approx([10.0] * 5)
     assert told[-1].note == "epoch 5 of 10"
     assert {(event.phase, event.device) for event in told} == {("as written", "cuda:0")}
-
-
-def test_a_report_ends_what_is_to_end() -> None:
-    with pytest.raises(Stopped):
-        Reporter(CASE, "cpu", Recorder(), lambda: True)(1, 2)
 
 
 def test_a_training_that_diverged_is_a_failure_and_no_time() -> None:

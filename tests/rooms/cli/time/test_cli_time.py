@@ -162,12 +162,6 @@ def test_every_combination_of_values_is_timed() -> None:
         parameters(["=3"])
 
 
-def test_a_simulated_run_says_that_the_code_was_not_run_and_has_no_receipt(cpugpu: CommandLine) -> None:
-    done = cpugpu.here("time", "undefined_thing(n)", "--n", "16,32", "--simulate", FAST, *THREAD)
-    assert "your code was not run" in done.out.splitlines()[0]
-    assert "Where it ran" not in done.out
-
-
 def test_without_numpy_the_code_is_told_and_torch_does_not_warn(cpugpu: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
     words = ("time", "np.zeros(3) if n == 16 else torch.ones(n)", "--n", "16", *HERE)
@@ -198,28 +192,6 @@ def test_a_daemon_of_the_code_is_refused_and_killed(cpugpu: CommandLine, tmp_pat
     assert done.code == EXIT_CASES_FAILED
     assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == ["refused"]
     assert not [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
-
-
-@pytest.mark.parametrize("in_place", [(), ("--in-place",)], ids=["plain", "in-place"])
-def test_code_that_changes_the_shape_of_its_inputs_is_refused_as_that(
-    cpugpu: CommandLine, in_place: tuple[str, ...]
-) -> None:
-    """`x.resize_(0)` emptied its input in the first call, and 545 ns were shown."""
-    done = cpugpu("time", "x.resize_(0)", "-s", "x = torch.rand(n)", "--n", "64", *in_place, *HERE, "--json")
-    assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == ["refused"]
-    assert "shape of its inputs" in next(event.message for event in done.events if isinstance(event, CaseFailed))
-
-
-def test_a_file_without_a_function_is_refused_with_what_to_write(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`time f.py` timed the expression `f.py`, and with --simulate it had a winner; `f:forward` was to be installed."""
-    (tmp_path / "f.py").write_text("def forward(n): return n\n")
-    monkeypatch.chdir(tmp_path)
-    refused = cpugpu.here("time", "f.py", "--simulate", FAST)
-    assert refused.code == EXIT_USAGE
-    assert "f.py:FUNCTION" in refused.err
-    assert "f.py:forward" in cpugpu.here("time", "f:forward", "--simulate", FAST, "--no-save").out
 
 
 def test_a_run_without_an_answer_is_no_success(cpugpu: CommandLine) -> None:

@@ -112,11 +112,6 @@ def test_a_process_that_stays_behind_is_refused_and_killed(tmp_path: Path) -> No
     assert marked(os.getpid()) == []
 
 
-def test_a_helper_that_ends_soon_after_the_command_is_no_trap(tmp_path: Path) -> None:
-    timer, op = loaded(own_command(python(f"import os\nif os.fork():\n    os._exit(0)\n{LASTING}")), tmp_path)
-    assert 0 < timer.latency_block(op, 1) < 5e9
-
-
 def test_a_stop_ends_the_process_at_once(tmp_path: Path) -> None:
     timer, op = loaded(own_command(python("import time; time.sleep(600)")), tmp_path, stops=True)
     with pytest.raises(Stopped):
@@ -156,11 +151,6 @@ def test_a_gpu_run_without_a_context_is_refused(tmp_path: Path) -> None:
     assert (used.peak_bytes, used_by(used).utilisation_pct, used_by(used).gpu_reason) == (5_000_000, 40.0, None)
     unknown = traced(code, tmp_path, GPU, Probe(None))
     assert (unknown.peak_bytes, used_by(unknown).gpu_reason) == (None, "no-permission")
-
-
-def test_a_cpu_run_on_the_gpu_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CaseError, match=f"run for the CPU had a context on {GPU}"):
-        traced(own_command(python(LASTING)), tmp_path, "cpu", Probe(1))
 
 
 def test_the_environment_hides_gpus_unless_the_command_takes_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,8 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.event_clock import clock_text, fault_text
 from cpugpu_tui.model import Device, EventClock
-from cpugpu_tui.model.simulation import EVENT_CLOCKS
 from cpugpu_tui.simulation import simulated_events
-from cpugpu_tui.simulation.simulated_events import WRONG, SimulatedEvents
+from cpugpu_tui.simulation.simulated_events import SimulatedEvents
 from cpugpu_tui.timing.timers import event_clock
 from cpugpu_tui.timing.timers.event_clock import EventClocks, Readings, check, judge
 
@@ -38,10 +37,6 @@ def test_a_wrong_clock_is_not_used_and_the_reason_is_named(wrong: str, fault: st
     found = check(SimulatedEvents(wrong))
     assert found.fault == fault
     words(fault_text(found))
-
-
-def test_every_wrong_clock_can_be_simulated() -> None:
-    assert set(WRONG) == {"", *EVENT_CLOCKS}
 
 
 def test_a_clock_that_does_not_answer_is_given_up_at_the_limit() -> None:
@@ -109,17 +104,3 @@ def test_a_refused_clock_is_checked_again_in_the_next_run() -> None:
     refused = clocks_of((), wrong="late").of(GPU)
     assert not refused.is_sound
     assert clocks_of((refused,)).of(GPU).is_sound
-
-
-def test_without_a_known_boot_every_process_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_clock, "boot_id", lambda: "")
-    known = (clocks_of(()).of(GPU),)
-    assert clocks_of(known, wrong="zero").of(GPU).fault == "zero"
-
-
-def test_an_outcome_is_told_once() -> None:
-    clocks = clocks_of(())
-    clocks.of(GPU)
-    clocks.of(GPU)
-    assert [told.device for told in clocks.untold()] == ["cuda:0"]
-    assert clocks.untold() == []

@@ -68,10 +68,6 @@ def test_a_clock_that_never_settles_is_marked_and_the_run_goes_on(monkeypatch: p
     assert WAIT_S <= spent_s < WAIT_S + 0.1
 
 
-def test_a_clock_that_cannot_be_read_is_no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert settle(FakeProbe(None), monkeypatch)[0] == Readiness()
-
-
 @pytest.mark.parametrize(
     ("words", "processes", "marks"),
     [

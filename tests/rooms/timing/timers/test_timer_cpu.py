@@ -84,11 +84,6 @@ def test_publication_2s_total_is_of_ten_calls_after_ten_that_make_their_inputs(m
     assert set(singles) == {AS_WRITTEN, SYNCED}
 
 
-def test_what_no_publication_ran_has_no_time_as_written() -> None:
-    timer, op, _ = timer_and_operation(Case("vector-dot", 8, threads=1, variant="dot"))
-    assert set(timer.first_call(op).singles) == {COLD_START}
-
-
 @pytest.mark.parametrize(("threads", "in_force"), [(1, 1), (0, 2)])
 def test_the_cases_threads_are_in_force_whenever_it_is_called(threads: int, in_force: int) -> None:
     timer, op, step = timer_and_operation(Case("matmul", 8, threads=threads))

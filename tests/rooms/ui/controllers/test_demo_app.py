@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.demo.record import packed
 from tests.helpers.app.fake_run import settled
-from tests.helpers.app.looking import reads, screen_lines, text_of
+from tests.helpers.app.looking import reads, text_of
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.app.states import joined
 from tests.helpers.golden import GoldenWords
@@ -23,7 +23,6 @@ from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.chart import ChartScreen
 from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, DEMO, PLAYING, Keymap
-from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 
 AT_ONCE, NEVER = 1000.0, 0.001
@@ -136,13 +135,6 @@ async def test_every_screen_says_that_it_is_a_replay(short: Recording, key: str)
         assert "REPLAY" in (await reads(pilot, "REPLAY"))[0]
 
 
-async def test_each_run_is_highlighted_as_if_it_had_been_chosen(short: Recording) -> None:
-    async with demo(Recording(short.runs[1:])) as pilot:
-        await ended(pilot)
-        assert pilot.app.screen.query_one(WorkloadPane).entry.name == "mnist-mlp"
-        assert pilot.app.state.request.scale == "small"
-
-
 # ------------------------------------------------------------------ what keys do
 
 
@@ -159,15 +151,6 @@ async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short: Recor
         await pilot.press("x")
         await ended(pilot)
         assert pilot.app.state.run == short.runs[0].state
-
-
-async def test_skip_works_out_of_a_pause(short: Recording) -> None:
-    async with demo(short, NEVER) as pilot:
-        await pilot.press("space")
-        assert pilot.app.state.situation.paused
-        await pilot.press("x")
-        await settled(pilot, lambda: pilot.app.state.run.finished is not None)
-        assert not pilot.app.state.situation.paused
 
 
 async def test_r_plays_it_again_from_the_beginning(short: Recording) -> None:
@@ -224,21 +207,6 @@ async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: t
         assert played == [True]
 
 
-async def test_claims_of_a_replay_offer_no_measurement(short: Recording) -> None:
-    async with demo(short, NEVER) as pilot:
-        await pilot.press("K")
-        await settled(pilot, lambda: "hold" in text_of(pilot, "#page-title"))
-        assert "enter" not in joined(screen_lines(pilot))
-
-
-async def test_a_preset_of_the_palette_is_refused_with_the_same_reason(short: Recording) -> None:
-    async with demo(short) as pilot:
-        await ended(pilot)
-        pilot.app.running.run_named("elementwise")
-        await reads(pilot, "Not run:")
-        assert not pilot.app.state.situation.live
-
-
 async def test_a_run_is_exported_while_it_plays(short: Recording, tmp_path: Path) -> None:
     path = tmp_path / "quick.md"
     async with demo(short, NEVER) as pilot:
@@ -247,21 +215,6 @@ async def test_a_run_is_exported_while_it_plays(short: Recording, tmp_path: Path
         await pilot.press("enter")
         await settled(pilot, lambda: "Wrote" in pilot.app.state.key_result)
     assert "NVIDIA H200" in path.read_text()
-
-
-async def test_an_earlier_run_is_opened_from_the_history_in_memory(short: Recording) -> None:
-    async with demo(short) as pilot:
-        await ended(pilot)
-        await pilot.press("h")
-        await settled(pilot, lambda: "2 runs" in text_of(pilot, "#page-title"))
-        await pilot.press("G", "enter")
-        await settled(pilot, lambda: pilot.app.state.past is not None)
-        assert pilot.app.state.run.rows == short.runs[0].state.rows
-        status = text_of(pilot, "#status")
-        assert status.startswith(" run 1")
-        assert "REPLAY" in status
-        await pilot.press("r")
-        await settled(pilot, lambda: pilot.app.state.past is None)
 
 
 async def test_claims_are_judged_by_what_has_been_played(whole: Recording) -> None:

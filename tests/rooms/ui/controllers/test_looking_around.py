@@ -8,11 +8,8 @@ from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, screen_lines, shown, table_of, text_of
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.model import LATENCY, CaseFailed, DeviceSampled
+from cpugpu_tui.model import LATENCY, DeviceSampled
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
-from cpugpu_tui.ui.glyphs import ASCII
-from cpugpu_tui.ui.panes.lines import PagedList
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
@@ -52,15 +49,6 @@ async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> Non
         assert screen.query_one("#telemetry").display
         assert screen.query_one("#workload").display
         assert "Zoom out" not in text_of(pilot, "#keys")
-
-
-async def test_zoom_shows_more_rows_of_the_table_also_in_16_lines() -> None:
-    async with fake_run.opened(size=(60, 16)) as pilot:
-        await done_run(pilot)
-        before = table_of(pilot).size.height
-        await pilot.press("z")
-        await fake_run.settled(pilot, lambda: table_of(pilot).size.height > before)
-        assert "z Zoom out" in text_of(pilot, "#keys")
 
 
 async def test_tab_goes_through_the_panes() -> None:
@@ -109,22 +97,6 @@ async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back(words: GoldenWo
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_the_detail_of_a_failed_row_says_why_and_what_to_do() -> None:
-    async with fake_run.opened() as pilot:
-        session = await fake_run.start_run(pilot)
-        session.put(
-            CaseFailed(
-                case=session.plan.cases[0].key, kind="oom", message="Needs 18 GB, 12 free.", remedy="Go smaller."
-            )
-        )
-        await fake_run.finish(pilot, session)
-        assert "✗ OOM" in shown(pilot)[0]
-        await pilot.press("home", "enter")
-        detail = text_of(pilot, "#page-text")
-        assert "Needs 18 GB" in detail
-        assert "Go smaller." in detail
-
-
 async def test_the_detail_changes_with_the_run() -> None:
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
@@ -164,18 +136,6 @@ async def test_the_theme_list_previews_and_esc_takes_it_back() -> None:
         assert (pilot.app.theme, isinstance(pilot.app.screen, MainScreen)) == (chosen, True)
 
 
-async def test_a_page_without_utf8_is_ascii_to_its_edge() -> None:
-    """A scrollbar is drawn with signs that such a terminal shows as a row of question marks."""
-    app = CpuGpuApp(AppOptions(), ASCII, fake_run.FakeBackend())
-    async with fake_run.opened(app, (80, 24)) as pilot:
-        for key in ("?", "T", "m", "K"):
-            await pilot.press(key)
-            await pilot.pause()
-            wrong = [line for line in screen_lines(pilot) if not line.isascii()]
-            assert not wrong, (key, wrong)
-            await pilot.press("escape")
-
-
 async def test_the_line_for_workloads_says_which_of_how_many() -> None:
     async with fake_run.opened(size=(80, 24)) as pilot:
         await pilot.press("end")
@@ -211,13 +171,6 @@ async def test_signs_are_explained_while_they_are_on_the_screen() -> None:
         await fake_run.finish(pilot, session)
 
 
-async def test_the_selected_row_has_a_sign_in_a_plain_copy() -> None:
-    async with fake_run.opened(size=(80, 24)) as pilot:
-        await done_run(pilot)
-        await pilot.press("home", "j")
-        assert [line.startswith("▸") for line in shown(pilot)] == [index == 1 for index in range(7)]
-
-
 @pytest.mark.parametrize("key", ["h", "K", "g", "question_mark", "M", "enter"])
 async def test_a_page_that_is_closed_is_not_drawn_any_more(key: str) -> None:
     """What was to come after the next paint, or from a thread, comes late: its widgets are gone by then."""
@@ -230,18 +183,3 @@ async def test_a_page_that_is_closed_is_not_drawn_any_more(key: str) -> None:
         await pilot.press("escape")
         await fake_run.settled(pilot, lambda: not page.query("Lines"))
         page.redraw()
-
-
-@pytest.mark.parametrize("key", ["pageup", "pagedown"])
-async def test_a_page_key_in_a_list_without_room_ends_nothing(key: str) -> None:
-    """As between a change of the terminal's size and the layout for it: what was known of the lines is forgotten."""
-    async with fake_run.opened(size=(80, 24)) as pilot:
-        options = pilot.app.screen.query_one(PagedList)
-        options.styles.height = 0
-        await fake_run.settled(pilot, lambda: not options.scrollable_content_region)
-        options.clear_options()
-        options.add_options(["a", "b"])
-        options.highlighted = 0
-        options.focus()
-        await pilot.press(key)
-        assert options.highlighted == 0

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.app.fake_port import FakeBridge, FakePort
 from tests.helpers.app.fake_run import FakeBackend, FakeSession, finish, new_app, opened, settled, whole_sweep
 from tests.helpers.app.fuzz import send_at_once
 from tests.helpers.app.looking import screen_lines, table_of, text_of
@@ -20,10 +19,8 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.typed_code import CodeFields
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.controllers.own_code import Coding, Consent
-from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.screens.code import CodeForm, CodeQuestion, Typed, code_lines
+from cpugpu_tui.ui.screens.code import CodeForm, CodeQuestion, code_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.workloads.own_code import own_code
 
@@ -166,20 +163,6 @@ async def test_keys_that_are_typed_ahead_reach_their_fields() -> None:
         send_at_once(pilot.app, *"x@x", "tab", *"x=n", "tab", *"64")
         await pilot.pause()
         assert form._fields == CodeFields("x@x", "x=n", "64")
-
-
-async def test_escape_runs_nothing_and_keeps_what_was_typed() -> None:
-    async with opened() as pilot:
-        form = await open_form(pilot)
-        await type_in(pilot, code="x.sort", lets="k=1")
-        form.query_one("#in_place").focus()
-        await pilot.press("right", "escape")
-        assert isinstance(pilot.app.screen, MainScreen)
-        assert pilot.app.backend.sessions == []
-        form = await open_form(pilot)
-        assert form._fields == CodeFields("x.sort", lets="k=1", in_place="yes")
-        await pilot.press("ctrl+c")
-        assert (await open_form(pilot))._fields == CodeFields()
 
 
 async def test_the_keys_stay_in_sight_on_a_small_terminal_and_yes_is_chosen() -> None:
@@ -333,33 +316,6 @@ def test_nothing_in_the_question_hides_code() -> None:
 
 
 # ------------------------------------------------------------------ without the app
-
-
-def typed_by(coding: Coding, port: FakePort, *, is_from_history: bool) -> None:
-    coding.type()
-    form = port.screen_stack.pop()
-    assert isinstance(form, CodeForm)
-    request = PlanRequest((CODE.name,), "64", own=OwnWorkloads(codes=(CODE,)))
-    callback = port.callbacks[-1]
-    assert callback is not None
-    callback(Typed(CodeFields("x @ x"), request, is_from_history))
-
-
-@pytest.mark.parametrize(("is_from_history", "asks"), [(False, 0), (True, 1)])
-def test_only_code_from_this_keyboard_needs_no_question(is_from_history: bool, asks: int) -> None:
-    port, started, ran = FakePort(), list[PlanRequest](), list[Plan]()
-    bridge = FakeBridge(SavedRuns(None))  # without a history nothing is offered
-    consent = Consent(port)
-    typed_by(Coding(port, bridge.history, consent, started.append), port, is_from_history=is_from_history)
-    assert [request.own.codes for request in started] == [(CODE,)]
-    consent.ask(build_plan(started[0]), ran.append)
-    assert (len(port.screen_stack) - 1, len(ran)) == (asks, 1 - asks)
-
-
-def test_a_plan_without_code_asks_nothing() -> None:
-    port, ran = FakePort(), list[Plan]()
-    Consent(port).ask(build_plan(PlanRequest(("matmul",))), ran.append)
-    assert (len(ran), len(port.screen_stack)) == (1, 1)
 
 
 async def test_the_key_answers_in_a_demo_and_in_a_replay_with_why_not() -> None:

@@ -20,10 +20,8 @@ from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import measured
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers import live
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.panes.status import status_line
@@ -139,16 +137,6 @@ async def test_80_columns_name_the_device_that_is_worst_and_without_a_verdict_bo
             assert told(pilot, "change CPU, GPU") == said
         await whole_run(pilot, 3.6 * 1.1)
         assert told(pilot, "change CPU, GPU").split() == ["0.0%", "+10.0%"]
-
-
-async def test_without_utf8_the_columns_are_ascii() -> None:
-    app = CpuGpuApp(AppOptions(request=REQUEST), ASCII, HistoryBackend(None))
-    app.backend = app.bridge.backend  # type: ignore[attr-defined]
-    async with fake_run.opened(app) as pilot:
-        await whole_series(pilot, ["2", "r"], 2)
-        await whole_series(pilot, ["2", "r"], 2, gpu_factor=3.0)
-        assert told(pilot, "GPU change") == "3.00x"
-        assert all(row.isascii() for row in screen_lines(pilot))
 
 
 # ------------------------------------------------------------------ from the history

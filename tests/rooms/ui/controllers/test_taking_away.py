@@ -1,7 +1,6 @@
 """`e` writes the run to a file, `y` sends the row to the clipboard."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from tests.helpers.app.several_gpus import events_of
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from cpugpu_tui.errors import StoreError, UnfitError
+from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import METRICS, Case, RunFinished, RunStarted
 from cpugpu_tui.store import Store
-from cpugpu_tui.thresholds import FORMAT, VERSION, load
+from cpugpu_tui.thresholds import load
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.screens.form import ExportForm
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -118,40 +117,6 @@ async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operat
             await settled(pilot, lambda: pilot.app.state.thresholds is not None)
     found = load("thresholds.json", {})
     assert [each.operation for each in found.entries] == ["matmul", "matmul", "softmax", "softmax"]
-
-
-async def test_thresholds_of_another_machine_stay_as_they_are(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    other = {"format": FORMAT, "version": VERSION, "made": "", "machine": {"cpu": "Z80"},
-             "thresholds": [{"operation": "matmul", "variant": "default", "dtype": "float32", "threads": 0,
-                             "resident": True, "best": True, "timed": [1, 2], "faster": [["cpu", 1, 2]],
-                             "equal": []}]}  # fmt: skip
-    Path("thresholds.json").write_text(json.dumps(other))
-    async with opened(new_app(backend=SavingBackend(store))) as pilot:
-        await settled(pilot, lambda: pilot.app.state.thresholds is not None)
-        await done_run(pilot)
-        keep_search(store, pilot, (16, 64, 256, 1024), "matmul")
-        await ask(pilot, Path("thresholds.json"))
-        await pilot.press("enter")
-        await settled(pilot, lambda: pilot.app.state.problem is not None)
-        assert isinstance(pilot.app.state.problem, UnfitError)
-    assert json.loads(Path("thresholds.json").read_text()) == other
-
-
-async def test_a_pipe_in_the_place_of_thresholds_is_not_waited_for(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    os.mkfifo("thresholds.json")
-    async with opened(new_app(backend=SavingBackend(store))) as pilot:
-        await done_run(pilot)
-        keep_search(store, pilot, (16, 64, 256, 1024), "matmul")
-        await ask(pilot, Path("thresholds.json"))
-        await pilot.press("enter")
-        await settled(pilot, lambda: pilot.app.state.problem is not None)
-        assert isinstance(pilot.app.state.problem, UnfitError)
 
 
 async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> None:

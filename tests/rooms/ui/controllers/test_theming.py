@@ -16,8 +16,7 @@ from textual.color import Color
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from cpugpu_tui.errors import UsageError
-from cpugpu_tui.ui.themes import contrast, load_themes, shipped_folder
+from cpugpu_tui.ui.themes import contrast
 
 GOOD = 'name = "mine"\nprimary = "#336699"\nbackground = "#101010"\n'
 DRAWN = "▁▂▃▄▅▆▇█░─│╭╮╰╯┌┐└┘━ "
@@ -203,33 +202,6 @@ async def test_a_file_that_breaks_is_said_and_its_theme_stays_as_it_was(tmp_path
         assert "'blu'" not in text_of(pilot, "#box Lines")
         await pilot.press("escape")
         assert "mine.toml" not in text_of(pilot, "#status")
-
-
-async def test_what_was_wished_and_is_broken_is_put_on_once_it_is_mended(tmp_path: Path) -> None:
-    write(tmp_path, "name = ")
-    async with done(tmp_path, "mine") as pilot:
-        assert pilot.app.theme == "slate"
-        assert "mine.toml" in whole_answer(pilot)
-        assert "line 1" in whole_answer(pilot)
-        write(tmp_path, GOOD)
-        await look_again(pilot)
-        assert pilot.app.theme == "mine"
-
-
-def test_a_name_that_nobody_has_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, "name = ", "other")
-    with pytest.raises(UsageError, match="theme 'mine'"):
-        new_app(config_dir=tmp_path, theme="mine")
-
-
-async def test_a_namesake_of_ours_is_ours_again_when_its_file_goes(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD.replace("mine", "slate"), "slate")
-    async with done(tmp_path) as pilot:
-        assert pilot.app.screen.styles.background == Color.parse("#101010")
-        path.unlink()
-        await look_again(pilot)
-        ours = next(theme for theme in load_themes(shipped_folder())[0] if theme.name == "slate")
-        await settled(pilot, lambda: pilot.app.screen.styles.background == Color.parse(str(ours.background)))
 
 
 async def test_no_file_is_looked_at_during_a_run_and_none_is_opened_that_did_not_change(

@@ -97,14 +97,6 @@ def test_a_table_that_is_too_long_begins_with_its_first_line_or_has_the_highligh
         assert " z " in more, "the key that shows them"
 
 
-def test_without_utf8_every_sign_is_ascii() -> None:
-    for run in (product(), variants()):
-        text = " ".join(shown(run, WIDE, glyphs=ASCII))
-        assert text.isascii()
-        assert "+- " in text
-    assert "n ~ " in " ".join(shown(product(), SMALL, glyphs=ASCII))
-
-
 def test_while_the_run_goes_on_it_says_so() -> None:
     run = replace(product(), finished=None)
     assert shown(run, SMALL)[0].startswith("So far, ")
@@ -162,11 +154,6 @@ def test_a_warning_has_room_below_60_columns(size: tuple[int, int, int]) -> None
     lines = shown(product(), size, file=file_with(faster=[["cuda", 16, 1024]]))
     assert CONTRADICTS.partition(" Press")[0] in " ".join(lines)
     assert len(lines) <= 4
-
-
-def test_the_rest_of_the_answer_has_room_where_the_note_about_the_file_has_none() -> None:
-    without, beside = (shown(product(), (58, 2, 3), file=file) for file in (None, file_with()))
-    assert beside == without
 
 
 def test_a_survey_leaves_a_list_of_workloads_out_rather_than_cut_it() -> None:

@@ -58,17 +58,6 @@ def test_eight_gpus_have_a_bar_each_at_80_columns_and_a_column_each_at_160(eight
     assert rows.gpu_key("cuda:7") in keys(eight, 157)
 
 
-def test_without_a_cpu_nothing_that_compares_with_it_has_a_column() -> None:
-    run = run_of(2, ("cuda",), cases=(Case("matmul", 64),))
-    assert not {Key.CPU, Key.SPEEDUP, Key.PLUS_MINUS, Key.MOVED} & set(keys(run, 117))
-    assert columns(117, shape=shape_of(run, UNICODE))[0].label == "case"
-
-
-def test_one_gpu_has_the_columns_that_it_had() -> None:
-    run = run_of(1, cases=(Case("matmul", 64),))
-    assert keys(run, 77) == [column.key for column in columns(77)]
-
-
 # ------------------------------------------------------------------ cells
 
 

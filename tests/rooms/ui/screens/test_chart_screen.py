@@ -19,14 +19,11 @@ from tests.helpers.app.fake_run import (
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
-from cpugpu_tui.model import Simulation
-from cpugpu_tui.render.columns import Key
 from cpugpu_tui.report.report import sweep_in
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.chart import ChartPane, ChartScreen
 from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.panes.lines import Lines, plain
-from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.workloads import PRESETS
 
@@ -192,27 +189,6 @@ async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size:
         assert f"n = {cases[1].size:,}" in text_of(pilot)
 
 
-async def test_another_row_moves_the_mark_without_drawing_the_curves_again() -> None:
-    async with opened(size=(120, 40)) as pilot:
-        await done_run(pilot)
-        await pilot.press("home")
-        await charted(pilot)
-        before, drawn = columns_of(text_of(pilot), ":"), chart._line.cache_info().misses
-        await pilot.press("j")
-        await settled(pilot, lambda: columns_of(text_of(pilot), ":") not in (before, set()))
-        assert chart._line.cache_info().misses == drawn
-
-
-async def test_a_comparison_with_the_run_before_stays_beside_the_chart() -> None:
-    async with opened(size=WIDE) as pilot:
-        await done_run(pilot)
-        await done_run(pilot)
-        table = pilot.app.screen.query_one(TimingTable)
-        assert {str(key.value) for key in table.columns} & {Key.CHANGE, Key.CHANGE_CPU}
-        chart_pane = pilot.app.screen.query_one("#chart")
-        assert chart_pane.region.x >= table.region.right
-
-
 async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -256,10 +232,3 @@ async def test_f_finds_the_crossover_with_sizes_of_its_own_and_not_during_a_run(
         assert len(pilot.app.backend.sessions) == 1
         session.put(*whole_sweep(session.plan))
         await finish(pilot, session)
-
-
-async def test_made_up_numbers_are_called_so_on_the_chart_too() -> None:
-    async with opened(new_app(PlanRequest(simulation=Simulation()))) as pilot:
-        await done_run(pilot)
-        await pilot.press("g")
-        assert "SIMULATED" in text_of(pilot, "#page-title")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from tests.helpers.app import fake_run
-from tests.helpers.app.looking import screen_lines
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -18,8 +17,6 @@ from cpugpu_tui.decide.comparison import CPU_WINS, Comparison
 from cpugpu_tui.model import LATENCY, Case, Ceilings, Event
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -95,19 +92,6 @@ async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained(w
         assert "1 hold" in text_of(pilot, "#page-title")
 
 
-async def test_the_cursor_stays_in_sight_and_within_the_list() -> None:
-    async with fake_run.opened(size=(80, 24)) as pilot:
-        screen = await show(pilot)
-        await pilot.press("k", "up")
-        assert screen.chosen.claim is CLAIMS[0]
-        await pilot.press(*["down"] * 40)
-        assert screen.chosen.claim is CLAIMS[-1]
-        assert text_of(pilot, "#list").splitlines()[-1].startswith("▸")
-        await pilot.press("home")
-        assert screen.chosen.claim is CLAIMS[0]
-        assert text_of(pilot, "#list").startswith("▸")
-
-
 async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_for_the_end(words: GoldenWords) -> None:
     backend = SavingBackend(SLOWER)
     request = PlanRequest(("jacobian",), sizes="100", variant="loop")
@@ -124,18 +108,6 @@ async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_fo
         await fake_run.finish(pilot, session)
         await fake_run.settled(pilot, lambda: backend.read_times == 1)
         assert "in this run" in text_of(pilot, "#about")
-
-
-async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_open() -> None:
-    backend = SavingBackend()
-    async with fake_run.opened(fake_run.new_app(backend=backend)) as pilot:
-        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
-        pilot.app.change(agent_ready=False)
-        await show(pilot, "p3-batch-100")
-        assert "not measured yet" in text_of(pilot, "#about")
-        backend.points = (SLOWER,)
-        pilot.app.change(agent_ready=True)
-        await fake_run.settled(pilot, lambda: "in run 3" in text_of(pilot, "#about"))
 
 
 def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
@@ -183,17 +155,6 @@ async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts
         assert isinstance(pilot.app.screen, ClaimsScreen)
 
 
-async def test_enter_measures_the_machine_for_a_claim_about_it() -> None:
-    async with fake_run.opened() as pilot:
-        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
-        await show(pilot, "p4-units")
-        await pilot.press("enter")
-        assert "about 20 s" in text_of(pilot, "#about")
-        await pilot.press("enter")
-        await fake_run.settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
-        assert pilot.app.backend.sessions[0].plan.calibrate
-
-
 async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measured() -> None:
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
@@ -208,16 +169,6 @@ async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measur
 
 
 # ------------------------------------------------------------------ small and plain terminals
-
-
-async def test_without_utf8_everything_is_ascii() -> None:
-    app = CpuGpuApp(AppOptions(), ASCII, SavingBackend(SLOWER))
-    async with fake_run.opened(app, (80, 24)) as pilot:
-        for index in range(len(CLAIMS)):
-            await (show(pilot) if index == 0 else pilot.press("j"))
-            for selector in ("#page-title", "#list", "#about", "#page-keys"):
-                assert text_of(pilot, selector).isascii()
-        assert all(line.isascii() for line in screen_lines(pilot))
 
 
 def longest(each: JudgedClaim) -> JudgedClaim:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.fake_run import finished as case_finished
-from tests.helpers.app.looking import screen_lines
 from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
@@ -25,9 +24,7 @@ from cpugpu_tui.render.comparison import interval_text
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import folded, measured
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppOptions
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.change_cells import change_lines
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.status import StatusPane
@@ -226,20 +223,6 @@ async def test_neither_is_possible_beside_a_live_run_or_without_one(store: Store
         await pilot.press("c", "b")
         assert isinstance(pilot.app.screen, MainScreen)
         assert store.baselines() == {}
-
-
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])
-async def test_without_utf8_everything_is_ascii_and_no_verdict_is_cut(store: Store, size: tuple[int, int]) -> None:
-    app = CpuGpuApp(AppOptions(), ASCII, HistoryBackend(store))
-    async with fake_run.opened(app, size) as pilot:
-        await open_newest(pilot)
-        await compare(pilot)
-        for selector in ("#page-title", "#page-text", "#page-keys"):
-            assert text_of(pilot, selector).isascii()
-        rows = screen_lines(pilot)
-        assert all(row.isascii() for row in rows)
-        if size != (60, 16):
-            assert any("SLOWER" in row for row in rows)
 
 
 def test_the_detail_of_a_row_shows_the_interval_that_decided_and_the_kernel_time() -> None:

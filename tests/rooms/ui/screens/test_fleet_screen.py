@@ -18,21 +18,17 @@ from textual.pilot import Pilot
 
 from cpugpu_tui import model
 from cpugpu_tui.config.hosts import hosts_of
-from cpugpu_tui.config.settings import KeyLine
-from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.fleet_running import Deliver, Fleet, FleetPlan
 from cpugpu_tui.session.fleet_state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.app_state import FleetOptions
 from cpugpu_tui.ui.fleet import FleetApp
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.keys import COMMAND_BY_ID, DEFAULT_KEYMAP, Keymap, keymap_of
+from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import Lines, plain
-from cpugpu_tui.ui.screens import fleet as lines_of_fleet
 from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen, case_name, host_line, name_width
 from cpugpu_tui.ui.screens.help import HelpScreen
-from cpugpu_tui.ui.themes import DEFAULT_THEME
 
 PLAN = build_plan(PlanRequest(("matmul",), sizes="64,2048"))
 LOST = HostChanged("unreachable", "The connection to gpu2 was lost.", "Run it again when the host answers.")
@@ -173,16 +169,6 @@ async def test_all_cases_stand_together_and_the_cursor_stays_on_its_own() -> Non
         assert "gpu3, by ssh" in text_of(pilot, "#about")
 
 
-async def test_a_case_that_failed_says_why_in_its_line() -> None:
-    async with opened("gpu1") as (pilot, fleet):
-        failed = model.CaseFailed(
-            case=PLAN.cases[1].key, kind="oom", message="It needs 3 GiB.", remedy="Take a smaller size."
-        )
-        fleet.put("gpu1", *begin(gpus=1), *timed(0, 1e6, 2e6), failed, *done())
-        await pilot.press("enter")
-        await shown(pilot, "oom: It needs 3 GiB.")
-
-
 async def test_a_hundred_hosts_scroll() -> None:
     async with opened("gpu[001-100]", (80, 24)) as (pilot, fleet):
         await pilot.press("G")
@@ -229,17 +215,6 @@ async def test_forty_columns_tell_host_state_and_speedup(names: str) -> None:
         assert max(map(len, text_of(pilot, "#list, #about, #heads, #page-title").splitlines())) <= 40
 
 
-async def test_a_terminal_without_utf8_gets_ascii() -> None:
-    async with opened(glyphs=ASCII) as (pilot, fleet):
-        fleet.put("gpu1", *begin(), *timed(0, 1e6, 2e6, 5e6), *timed(1, 1e9, 1e7, 1e7), *done())
-        fleet.put("gpu2", LOST)
-        await shown(pilot, "1 done")
-        assert text_of(pilot, "#list").isascii()
-        await pilot.press("enter")
-        await settled(pilot, lambda: "matmul" in text_of(pilot, "#list"))
-        assert text_of(pilot, "#list").isascii()
-
-
 @pytest.mark.parametrize("width", [20, 23, 32])
 def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width: int) -> None:
     plan = build_plan(PlanRequest(("elementwise",), sizes="64,1000000"))
@@ -258,15 +233,6 @@ def test_a_name_of_wide_letters_moves_no_column() -> None:
     ]
     assert len({cell_len(line[: line.index("waiting")]) for line in lines}) == 1
     assert len({cell_len(line) for line in lines}) == 1
-
-
-def test_lines_can_be_made_for_a_terminal_of_any_width() -> None:
-    state = FleetState.of(hosts_of(["a-host-with-a-long-name.example"]))
-    (only,) = state.hosts.values()
-    for width in range(1, 60):
-        names = name_width(state, width)
-        heads = lines_of_fleet.host_heads(state, width), lines_of_fleet.case_heads(names, width)
-        assert all(map(plain, (*heads, host_line(only, names, width, UNICODE, chosen=False))))
 
 
 async def test_help_explains_the_fleet() -> None:
@@ -297,16 +263,6 @@ async def test_stop_once_after_the_block_and_twice_at_once() -> None:
         await shown(pilot, "3 stopped")
 
 
-async def test_a_keymap_moves_its_keys() -> None:
-    keymap = keymap_of([KeyLine("stop", ("f9",), "config", None)])
-    async with opened(keymap=keymap) as (pilot, fleet):
-        await pilot.press("x")
-        assert fleet.asked == []
-        await shown(pilot, "f9 stop")
-        await pilot.press("f9")
-        assert fleet.asked == ["stop"]
-
-
 async def test_quitting_asks_while_hosts_are_at_work() -> None:
     async with opened() as (pilot, fleet):
         fleet.put("gpu1", *begin())
@@ -320,33 +276,6 @@ async def test_quitting_asks_while_hosts_are_at_work() -> None:
         await pilot.press("y")
         await settled(pilot, lambda: not pilot.app.is_running)
         assert fleet.asked == ["kill"]
-
-
-async def test_once_all_is_over_it_leaves_without_asking() -> None:
-    async with opened("gpu1") as (pilot, fleet):
-        fleet.put("gpu1", *begin(), *done())
-        fleet.wanted.put(None)
-        app = pilot.app
-        assert isinstance(app, FleetApp)
-        await settled(pilot, lambda: app.running.is_over)
-        await pilot.press("q")
-        await settled(pilot, lambda: not app.is_running)
-        assert fleet.asked == []
-
-
-async def test_a_broken_theme_file_is_said_and_another_theme_stands_in_for_it(tmp_path: Path) -> None:
-    (tmp_path / "themes").mkdir()
-    (tmp_path / "themes" / "mine.toml").write_text("name = 'mine'\nprimary = 'no colour'\n")
-    fleet, state = ScriptedFleet("gpu1"), FleetState.of(hosts_of(["gpu1"]))
-    options = FleetOptions(theme="mine", config_dir=tmp_path)
-    app = FleetApp(fleet, state, lambda _host, _told: None, options)
-    async with app.run_test(size=(160, 40)) as pilot:
-        await settled(pilot, lambda: "mine.toml" in plain(app.screen.query_one("#page-keys", Lines).lines[0]))
-        assert app.theme == DEFAULT_THEME
-        fleet.wanted.put(None)
-        app.running.wait(10)
-    with pytest.raises(UsageError):
-        FleetApp(fleet, state, lambda _host, _told: None, FleetOptions(theme="theirs", config_dir=tmp_path))
 
 
 # ------------------------------------------------------------------ on a terminal

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP, GROUPS
 from cpugpu_tui.ui.screens.fleet import FleetList
-from cpugpu_tui.ui.screens.help import COUNT, PANES, TERMS, WORDS, HelpScreen, glossary, grouped, key_lines
+from cpugpu_tui.ui.screens.help import COUNT, PANES, TERMS, WORDS, HelpScreen, glossary, grouped
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ListPage, Page
 from cpugpu_tui.ui.screens.run_list import RunList
@@ -45,10 +45,6 @@ def test_each_key_is_in_one_group(topic: str) -> None:
     keys = [key for key, _ in shown]
     assert len(keys) == len(set(keys))
     assert {group for _, group in shown} <= set(GROUPS)
-
-
-def test_each_command_is_in_one_of_the_groups() -> None:
-    assert {command.group for command in COMMANDS} == set(GROUPS)
 
 
 def test_every_page_has_its_own_help() -> None:
@@ -108,13 +104,6 @@ async def test_on_a_small_terminal_it_scrolls_and_says_so() -> None:
         await pilot.press("?")
         assert pilot.app.screen.query_one("#page").max_scroll_y > 0
         assert "j k scroll" in text_of(pilot, "#page-keys")
-
-
-@pytest.mark.parametrize("width", [40, 76, 116])
-def test_no_line_is_too_wide(width: int) -> None:
-    for pane in PANES.values():
-        lines = key_lines(grouped(pane, DEFAULT_KEYMAP), width)
-        assert all(sum(len(text) for text, _ in line) <= width for line in lines)
 
 
 def test_the_words_are_those_of_the_glossary() -> None:

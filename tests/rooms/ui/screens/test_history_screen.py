@@ -10,17 +10,14 @@ from typing import Any
 import pytest
 from tests.helpers.app import saved_runs
 from tests.helpers.app.fake_run import new_app, opened, readings, settled
-from tests.helpers.app.looking import done_run, reads, screen_lines, shown, text_of
+from tests.helpers.app.looking import done_run, reads, shown, text_of
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.store import RunSummary, Store
-from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.chart import ChartScreen
-from cpugpu_tui.ui.glyphs import ASCII
-from cpugpu_tui.ui.live.saved_runs import SavedRuns, ago
+from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.claims import ClaimsScreen
 from cpugpu_tui.ui.screens.detail import DetailScreen
@@ -191,15 +188,6 @@ async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are
         assert (pilot.app.state.past, pilot.app.state.what_if) == (None, "resident")
 
 
-async def test_leaving_from_a_saved_run_takes_ones_own_along(store: Store) -> None:
-    store.import_run(saved_runs.stream("a"))
-    app = saved_runs.app_with(store)
-    async with opened(app) as pilot:
-        await saved_runs.open_newest(pilot)
-        await pilot.press("q")
-    assert not app.return_value.run.rows
-
-
 async def test_a_run_that_was_interrupted_says_so(store: Store) -> None:
     events = saved_runs.stream("a")
     cases = saved_runs.begin(store, events)
@@ -277,28 +265,6 @@ def rows_of(pilot: Pilot[Any]) -> list[str]:
     return [line for line in text_of(pilot, "#list").splitlines() if line.strip()]
 
 
-async def test_what_is_said_of_a_saved_run_is_seen_and_what_was_said_before_is_not(store: Store) -> None:
-    store.import_run(saved_runs.stream("a"))
-    async with opened(saved_runs.app_with(store)) as pilot:
-        pilot.app.change(notice="not saved")
-        await saved_runs.open_newest(pilot)
-        assert "not saved" not in saved_runs.status(pilot)
-        pilot.app.change(notice="Wrote a.md")
-        assert "Wrote a.md" in saved_runs.status(pilot)
-        pilot.app.change(notice="not saved")
-        await pilot.press("h")
-        assert "not saved" in saved_runs.status(pilot)
-
-
-async def test_a_live_run_is_not_deleted(store: Store) -> None:
-    saved_runs.begin(store, saved_runs.stream("a"))
-    async with opened(saved_runs.app_with(store)) as pilot:
-        await saved_runs.list_runs(pilot)
-        await pilot.press("d", "y")
-        await settled(pilot, lambda: "running" in text_of(pilot, "#about"))
-        assert len(saved_runs.listed(pilot)) == 1
-
-
 # ------------------------------------------------------------------ what can be wrong with a history
 
 
@@ -351,25 +317,3 @@ async def test_a_damaged_run_is_a_sentence_about_that_run(store: Store) -> None:
         await saved_runs.list_runs(pilot)
         await pilot.press("enter")
         await settled(pilot, lambda: "Run 1" in said_of(pilot))
-
-
-async def test_without_utf8_everything_is_ascii_and_strangers_names_obey_nobody(store: Store) -> None:
-    store.import_run(saved_runs.stream("a", replace(saved_runs.SWEEP, name="evil\x1b[2J[red]×")))
-    app = CpuGpuApp(AppOptions(), ASCII, saved_runs.HistoryBackend(store))
-    app.backend = app.bridge.backend  # type: ignore[attr-defined]
-    async with opened(app, (80, 24)) as pilot:
-        await saved_runs.list_runs(pilot)
-        for press in ("", "l", "escape", "d", "escape", "enter"):
-            await pilot.press(*[press] if press else [])
-            text = "".join(screen_lines(pilot))
-            assert "\x1b" not in text
-            assert text.isascii()
-
-
-@pytest.mark.parametrize(
-    ("age_s", "words"),
-    [(0, "just now"), (59, "just now"), (60, "1 min ago"), (3599, "59 min ago"), (7200, "2 h ago"),
-     (10**7, "115 d ago"), (-5, "just now")],
-)  # fmt: skip
-def test_ages_are_short(age_s: int, words: str) -> None:
-    assert ago(saved_runs.NOW_NS - age_s * 10**9, saved_runs.NOW_NS) == words

@@ -8,10 +8,7 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Line, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.lines import Lines, plain
-from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.screens.machine import MachineScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
@@ -157,8 +154,3 @@ async def test_what_could_not_be_measured_is_said_on_the_card_until_the_next_tim
         assert "cuda:0 failed" not in text_of(pilot, "#page-text")
         assert "CPU-only build." in text_of(pilot, "#page-text")
         assert "CPU Xeon 8480" in text_of(pilot, "#page-text")
-
-
-def test_the_status_line_names_what_is_measured(words: GoldenWords) -> None:
-    text = plain(status_line(AppState(calibrating="cpu, copy of 1,024 MiB"), 120, UNICODE))
-    words(text)

@@ -13,7 +13,6 @@ from textual.pilot import Pilot
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP, Situation
 from cpugpu_tui.ui.screens.help import HelpScreen
-from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.palette import PaletteScreen, command_entries, ranked, theme_entries, workload_entries
 
 ALL = [
@@ -61,13 +60,6 @@ async def test_typing_narrows_and_enter_does_it() -> None:
         assert isinstance(pilot.app.screen, HelpScreen)
 
 
-async def test_esc_does_nothing() -> None:
-    async with opened() as pilot:
-        await pilot.press(":", *"quit", "escape")
-        assert isinstance(pilot.app.screen, MainScreen)
-        assert pilot.app.is_running
-
-
 async def test_the_impossible_is_dimmed_says_why_and_stays_undone(words: GoldenWords) -> None:
     async with opened(size=(80, 24)) as pilot:
         await pilot.press(":", *"export")
@@ -95,12 +87,6 @@ async def test_during_a_run_presets_wait(words: GoldenWords) -> None:
         assert len(pilot.app.backend.sessions) == 1
 
 
-async def test_a_theme_is_changed_to() -> None:
-    async with opened() as pilot:
-        await pilot.press(":", *"paper", "enter")
-        assert pilot.app.theme == "paper"
-
-
 async def test_arrows_and_pages_move_and_the_cursor_stays_in_sight() -> None:
     async with opened(size=(60, 16)) as pilot:
         await pilot.press(":", "down", "down", "up", *["pagedown"] * 3)
@@ -109,12 +95,6 @@ async def test_arrows_and_pages_move_and_the_cursor_stays_in_sight() -> None:
         assert chosen.strip()
         await pilot.press(*["pageup"] * 9)
         assert lines(pilot)[0].startswith("▸ Run ")
-
-
-async def test_a_letter_finds_after_the_cursor_moved_and_begins_at_the_best() -> None:
-    async with opened() as pilot:
-        await pilot.press(":", "down", "down", *"zoom")
-        assert lines(pilot)[0].startswith("▸ Zoom")
 
 
 async def test_in_the_history_it_acts_on_the_run_under_the_cursor_or_says_that_it_does_not(

@@ -2,22 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, marked, mig, moving, state, sweep, text_of
 from tests.helpers.golden import assert_golden, paragraphs
 
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
-from cpugpu_tui.model import Device, GpuProcess, Reading, TelemetryRead
+from cpugpu_tui.model import Device, Reading, TelemetryRead
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.telemetry.sampler import aged
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, means
 from cpugpu_tui.ui.panes.lines import plain, width_of
-from cpugpu_tui.ui.screens.gpu.overview import overview_lines, process_table
+from cpugpu_tui.ui.screens.gpu.overview import overview_lines
 
 SIZES = {"80x24": (76, 22), "120x40": (116, 38), "200x60": (196, 58), "300x80": (296, 78)}
 """Terminal → width and height of the page's lines."""
@@ -130,18 +127,6 @@ def test_a_number_that_the_driver_does_not_give_is_a_dash_with_its_reason() -> N
         text = " ".join(" ".join(block_of(lines_of(state(sweep(unknown)), "200x60"), "GPU 0")).split())
         assert text.count(f"– {told}"[:20]) == 4, reason
         assert "0%" not in text
-
-
-strange: st.SearchStrategy[GpuProcess] = st.builds(
-    GpuProcess, st.integers(0, 2**31), st.none() | st.integers(0, 2**50), st.none() | st.text(), st.none() | st.text(),
-    st.booleans(), st.just({}) | st.just(SHARES),
-)  # fmt: skip
-
-
-@given(st.lists(strange, min_size=1, max_size=4), st.integers(60, 250), st.sampled_from([UNICODE, ASCII]))
-def test_names_of_strangers_fit_the_table(processes: list[GpuProcess], width: int, glyphs: Any) -> None:
-    lines = process_table([("0", process) for process in processes], width, glyphs)
-    assert [line for line in lines if width_of(line) > width] == []
 
 
 def test_the_shares_of_a_gpu_that_hangs_grow_old() -> None:

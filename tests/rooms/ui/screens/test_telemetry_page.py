@@ -189,13 +189,3 @@ async def test_a_long_page_scrolls_by_keys_and_another_gpu_begins_at_its_top() -
         assert scroll.scroll_y > 20
         await pilot.press("tab")
         assert scroll.scroll_y == 0
-
-
-async def test_lines_that_say_the_same_are_not_painted(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = app_with(moving(0, 2))
-    async with opened(app) as pilot:
-        await zoomed(pilot)
-        painted: list[Any] = []
-        monkeypatch.setattr(Lines, "refresh", lambda self, *regions, **kwargs: painted.append((self.id, regions)))
-        app.change(telemetry=app.state.telemetry)
-        assert painted == []

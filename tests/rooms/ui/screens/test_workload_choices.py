@@ -86,16 +86,6 @@ async def test_a_field_without_a_choice_is_left_out() -> None:
         assert form.query_one("#variant", Choice).value == "all 7"
 
 
-async def test_the_usual_variant_can_be_timed_beside_the_compiled_one() -> None:
-    async with opened(new_app(PlanRequest(("softmax",), sizes="16")), size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        form.query_one("#variant", Choice).focus()
-        await pilot.press("left")
-        assert "[default,compiled]" in said(pilot)
-        await pilot.press("enter")
-        assert {case.variant for case in (await session_of(pilot)).plan.cases} == {"default", "compiled"}
-
-
 # ------------------------------------------------------------------ editable defaults
 
 

@@ -10,7 +10,6 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.estimate import Earlier, likeness
@@ -137,20 +136,6 @@ async def test_why_there_is_no_gpu_to_choose_is_said_beside_the_devices() -> Non
         assert str(backend.devices.no_gpu) in said(pilot)
 
 
-async def test_an_agent_that_cannot_be_asked_is_a_sentence_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = FakeBackend()
-
-    def broken() -> None:
-        raise UnfitError("python9 did not become an agent.", "Name a Python that has torch.")
-
-    monkeypatch.setattr(backend, "survey", broken)
-    async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        form.query_one("#devices").focus()
-        await pilot.pause()
-        assert "python9 did not" in said(pilot)
-
-
 async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(size=(80, 24)) as pilot:
         asked: list[str] = []
@@ -183,27 +168,6 @@ async def test_the_time_is_that_of_an_earlier_run_or_said_to_be_unknown() -> Non
         assert re.search(r"9\.1 s.*run 12", said(pilot))
         await pilot.press("ctrl+u", *"8,16")
         await settled(pilot, lambda: "time unknown" in said(pilot))  # that is another plan
-
-
-async def test_known_calls_tell_from_when_to_when() -> None:
-    request = PlanRequest(("matmul",), sizes="64")
-    calls = {("matmul/default/64/float32/tall", device.name): (device.label, 1e6, 12) for device in DEVICES}
-    async with opened(new_app(request), size=(80, 24)) as pilot:
-        pilot.app.change(earlier=Earlier({}, calls), devices=DEVICES)
-        case = build_plan(request).cases[0]
-        assert (case.key, "cpu") in calls
-        await open_form(pilot)
-        assert "0.4 s to 16 s" in said(pilot)
-
-
-async def test_the_time_is_for_all_repeats() -> None:
-    async with opened(size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        pilot.app.change(earlier=earlier(PlanRequest(), 60.0))
-        form.query_one("#repeat").focus()
-        await pilot.press("5")
-        assert "5:00 min" in said(pilot)
-        assert "5 runs" in said(pilot)
 
 
 async def test_more_memory_than_there_is_warns_before_anything_runs() -> None:
@@ -312,15 +276,3 @@ async def test_down_visits_every_field_with_its_hint_and_the_keys_in_sight(size:
                 assert wanted in text, wanted
             await pilot.press("down")
         assert form.focused.id == "sizes"
-
-
-async def test_what_was_scrolled_to_stays_while_telemetry_arrives() -> None:
-    async with opened(size=(40, 12)) as pilot:
-        form = await open_form(pilot)
-        box = form.query_one("#box")
-        await pilot.press("pagedown", "pagedown")
-        await settled(pilot, lambda: box.scroll_y == box.max_scroll_y > 0)
-        pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
-        await settled(pilot, lambda: "about 9.1 s" in said(pilot))
-        assert box.scroll_y == box.max_scroll_y
-        assert "enter run" in said(pilot)

@@ -136,18 +136,6 @@ def test_suspended_and_back_the_run_goes_on(start: Start) -> None:
     assert app.exit_code() == 0
 
 
-def test_suspended_and_back_without_a_run_the_screen_is_whole(start: Start) -> None:
-    app = start()
-    app.send("\x1a")
-    app.until_stopped()
-    app.blank()
-    os.kill(app.pid, signal.SIGCONT)
-    for part in ("Workload", "speedup", "ress r", "? Help"):
-        app.until_text(part)
-    app.send("q")
-    assert app.exit_code() == 0
-
-
 def test_output_stays_within_the_budget_while_a_run_is_live(start: Start) -> None:
     app = start(pace=2.0)
     run_slowly(app)
@@ -219,36 +207,6 @@ def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(
     app.blank()
     app.resize(100, 30)
     app.until(is_whole)
-
-
-def test_without_utf8_there_are_no_question_marks(start: Start) -> None:
-    app = start(columns=80, rows=24, LC_ALL="C.ISO-8859-1", LANG="C.ISO-8859-1", PYTHONIOENCODING="latin-1")
-    app.send("r")
-    until_done(app)
-    app.until_text("^ GPU")
-    text = app.text.replace("? Help", "").replace("start to win?", "").replace("art to win?", "")
-    assert "?" not in text
-
-
-@pytest.mark.parametrize(
-    "env",
-    [
-        {"NO_COLOR": "1"},
-        pytest.param({"TERM": "xterm", "COLORTERM": ""}, marks=SLOW),
-        pytest.param({"TERM": "screen-256color"}, marks=SLOW),
-    ],
-)
-def test_with_few_colours_everything_is_still_said(start: Start, env: dict[str, str]) -> None:
-    app = start(**env)
-    app.send("r")
-    app.until_text("▲ GPU")
-    until_done(app)
-
-
-def test_a_dumb_terminal_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    with PtyApp([sys.executable, REAL_APP, tmp_path], env={"TERM": "dumb"}) as app:
-        assert app.exit_code() != 0
-        assert b"cpugpu-tui run" in app.output
 
 
 def test_a_scrollbar_is_dragged_and_no_other_movement_is_asked_for(start: Start) -> None:

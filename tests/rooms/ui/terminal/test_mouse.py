@@ -95,14 +95,6 @@ async def test_a_click_highlights_a_workload_and_a_double_click_opens_its_form()
         await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm))
 
 
-async def test_the_wheel_moves_through_a_list_of_one_line() -> None:
-    async with opened(size=(40, 12)) as pilot:
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
-        options = pilot.app.screen.query_one(PagedList)
-        await turn(pilot, events.MouseScrollDown, options)
-        await settled(pilot, lambda: options.highlighted == 1)
-
-
 async def turn(pilot: Pilot[Any], kind: type[events.MouseScrollDown | events.MouseScrollUp], widget: Widget) -> None:
     """Turn the wheel over a widget by one line."""
     x, y = widget.region.offset

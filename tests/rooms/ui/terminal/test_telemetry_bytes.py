@@ -12,8 +12,6 @@ from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.command_line import ROOT
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
-from cpugpu_tui.ui.panes.telemetry.wording import GPU
-
 __all__ = ["fake_nvml", "nvml_library"]
 
 SWEEPS = 60
@@ -69,16 +67,6 @@ def test_the_page_of_eight_gpus_whose_every_value_jumps_stays_within_its_limit(a
     print(f"{written:.0f} bytes a sweep")
     assert written <= limit
     assert all(f"GPU {index} " in app.text for index in range(8)), "what was counted is the whole page"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("app", [(200, 60)], indirect=True)
-def test_a_page_of_one_gpu_stays_within_it_too(app: PtyApp) -> None:
-    app.send("\tz\t")
-    app.until_text(GPU["memory_reserved_bytes"].label)
-    written = bytes_of_a_sweep(app)
-    print(f"{written:.0f} bytes a sweep")
-    assert written <= LIMIT
 
 
 def test_a_run_beside_eight_gpus_of_the_real_library_stays_within_it(fake_nvml: FakeNvml, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
-from tests.helpers.golden import GoldenWords
 
 LEAVES = b"\x1b[?1049l"
 
@@ -70,16 +69,6 @@ def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(
         assert re.search(rb"\x1b\[[0-9;]*\b7[;m]", drawn), "the cursor is the reversed row"
 
 
-def test_a_dumb_terminal_is_refused_in_two_sentences_and_never_drawn_on(tmp_path: Path, words: GoldenWords) -> None:
-    command = [sys.executable, "-m", "cpugpu_tui", "--no-save"]
-    with PtyApp(command, env={"TERM": "dumb", "XDG_CONFIG_HOME": str(tmp_path)}) as app:
-        assert app.exit_code() == 4
-        said = " ".join(app.output.decode().split())
-    words(said)
-    assert "Use `cpugpu-tui run`" in said
-    assert "\x1b" not in said
-
-
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_the_app_inside_tmux(tmp_path: Path) -> None:
     """Uses a separate tmux server, which ends with its only window."""
@@ -105,3 +94,16 @@ def test_the_app_inside_tmux(tmp_path: Path) -> None:
         app.bytes_until_quiet()  # a series ends after the run that the table shows
         app.send("q")
         assert app.exit_code() == 0
+
+
+def test_this_terminal_is_described_before_textual_is_imported() -> None:
+    script = (
+        "import sys; from cpugpu_tui.render.capabilities import this_terminal; "
+        "from cpugpu_tui.ui.terminal.guard import refuse; found = this_terminal(); "
+        "print(found.columns, found.rows, found.colours, found.utf8, refuse(found), 'textual' in sys.modules)"
+    )
+    env = {"COLORTERM": None, "PYTHONIOENCODING": None}
+    with PtyApp([sys.executable, "-c", script], columns=101, rows=31, env=env) as app:
+        app.until_text("101 31 256 True None False")
+    with PtyApp(["sh", "-c", '"$0" -c "$1" < /dev/null', sys.executable, script], columns=101, rows=31, env=env) as app:
+        app.until_text("not a terminal")
