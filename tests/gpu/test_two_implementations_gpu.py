@@ -67,18 +67,19 @@ PAIRS = {
     "cupy": (("x @ x", NUMPY), ("y @ y", f"{NUMPY}\nimport cupy\ny = cupy.asarray(x)"), (256, 512, 1024)),
     "jax": (("x @ x", NUMPY), ("product(y)", f"{NUMPY}\nimport jax\ny = jax.device_put(x)\n"
                                "product = jax.jit(lambda a: a @ a)"), (256, 512, 1024)),
-    "triton": (("FILE:eager", ""), ("FILE:fused", ""), (1 << 18, 1 << 20, 1 << 22)),
+    "triton": (("FILE:eager", ""), ("FILE:fused", ""), (1 << 22, 1 << 24, 1 << 26)),
 }  # fmt: skip
 """Library on the GPU → code and set-up of the CPU, those of the GPU, and sizes."""
 
 
 def wait_for(library: str) -> Callable[[Any], object]:
     """Return how a person waits for a call."""
+    stream: Any = torch.cuda.current_stream()
     device: Any = importlib.import_module("cupy").cuda.Device() if library == "cupy" else None
     waits: dict[str, Callable[[Any], object]] = {
         "cupy": lambda _result: device.synchronize(),
         "jax": lambda result: result.block_until_ready(),
-        "triton": lambda _result: torch.cuda.synchronize(),
+        "triton": lambda _result: stream.synchronize(),
         "cpu": lambda _result: None,
     }
     return waits[library]

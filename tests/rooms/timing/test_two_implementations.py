@@ -110,8 +110,14 @@ class Late:
 
 
 def test_the_result_of_a_library_that_returns_early_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its own: on an H100 the second size of a pair of NumPy and JAX failed, because NumPy was waited for, too."""
     monkeypatch.setattr(np, "late", Late, raising=False)
-    found, op = traced("np.late(x @ x)")
+    workload = pair("x @ x", "np.late(x @ x)")
+    op = loaded(workload, GPU)
+    found = examine_side(op, workload, GPU, lambda: None)
+    on_cpu, second = loaded(workload, "cpu", 9), loaded(workload, GPU, 9)
+    assert on_cpu.step(*on_cpu.inputs).shape == (9, 9)
+    assert second.step(*second.inputs).waited == 1
     assert op.step(*op.inputs).waited == 1
     assert found.not_compared == ""
     assert not op.stream_seen

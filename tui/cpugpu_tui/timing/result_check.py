@@ -210,8 +210,8 @@ def examine_side(
                       "Let it work on a copy, for example x.copy().")  # fmt: skip
     library = library_of(result)
     op.waits_itself = any(hasattr(each, "block_until_ready") for each in _leaves(result))
-    if op.waits_itself and not workload.waits:
-        workload.waits, op.step = True, waiting(op.step)
+    if op.waits_itself and not workload.waits.get(device):
+        workload.waits[device], op.step = True, waiting(op.step)
     found = copied(numbers(result))
     reason = f"the result of {name} is {type(result).__name__}, which has no DLPack, no buffer and no numbers"
     if found and not seen.draws:

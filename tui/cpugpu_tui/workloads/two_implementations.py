@@ -24,8 +24,8 @@ class TwoImplementations(Workload):
         self.code = code
         self.name = code.name
         self._loaded: dict[bool, CodeWorkload] = {}
-        self.waits = False
-        """Whether a call returns before its work is queued, so that its result is waited for."""
+        self.waits: dict[str, bool] = {}
+        """Device → whether a call there returns before its work is queued, so that its result is waited for."""
         self.on("cpu")
 
     def code_on(self, device: str) -> OwnCode:
@@ -48,7 +48,7 @@ class TwoImplementations(Workload):
         n, dtype, seed = inputs
         side = self.on(device)
         placed = side.place(variant, side.made(n, dtype, seed), device)
-        if self.waits:
+        if self.waits.get(device):
             placed.function = waiting(placed.function)
         return placed
 
