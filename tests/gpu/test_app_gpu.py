@@ -1,13 +1,11 @@
 """What a person types first on a real GPU: `doctor`, and the app on a pseudo-terminal."""
 
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
 import torch
 from tests.helpers.app.pty_app import PtyApp
-from tests.helpers.command_line import CommandLine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]  # beside others its CPU rows had no core, and no winner
 
@@ -15,7 +13,7 @@ COMMAND = (sys.executable, "-m", "cpugpu_tui")
 
 
 @pytest.mark.alone
-def test_a_machine_that_works_has_no_failed_check(cpugpu: CommandLine) -> None:
+def test_a_machine_that_works_has_no_failed_check(cpugpu):
     done = cpugpu("doctor", "--json")
     failed = [found for found in done.objects if found["verdict"] == "fail"]
     assert (done.code, failed) == (0, []), done.err
@@ -25,7 +23,7 @@ def test_a_machine_that_works_has_no_failed_check(cpugpu: CommandLine) -> None:
     assert "NVML" in found["cuda.devices"]
 
 
-def test_a_run_in_the_app_shows_the_gpu_and_answers(tmp_path: Path) -> None:
+def test_a_run_in_the_app_shows_the_gpu_and_answers(tmp_path):
     """It names the GPU, times both devices, answers, and leaves no process."""
     name = torch.cuda.get_device_name().split()[1]  # "NVIDIA H100 80GB HBM3": the model, which every width shows
     with PtyApp(COMMAND, env={"CPUGPU_DB": str(tmp_path / "runs.db"), "CPUGPU_STARTS": "1"}) as app:

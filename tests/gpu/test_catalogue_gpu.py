@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-from tests.helpers.command_line import ROOT, CommandLine, agents_of, events_from
+from tests.helpers.command_line import ROOT, agents_of, events_from
 
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.errors import EXIT_OK
@@ -24,7 +24,7 @@ SHORTEST_US = 10.0
 """From here on, times must agree."""
 
 
-def test_every_workload_agrees_with_the_cpu_and_is_timed_with_copies(cpugpu: CommandLine) -> None:
+def test_every_workload_agrees_with_the_cpu_and_is_timed_with_copies(cpugpu):
     done = cpugpu("run", *sorted(NAMES), "--size", SMALL, "--rounds", 1, "--no-ceilings", "--json", "--no-save")
     assert [event for event in done.events if isinstance(event, CaseFailed)] == []
     assert done.code == EXIT_OK, done.err
@@ -69,9 +69,7 @@ def followed(process: subprocess.Popen[bytes], seen: Callable[[Event], None] = l
     [*(("float32", names) for names in groups_of(COMPILED, FEW)), *(("tf32", names) for names in groups_of(TF32, FEW))],
     ids=lambda each: each if isinstance(each, str) else "+".join(each),
 )
-def test_every_compiled_workload_agrees_and_has_a_cost_on_each_device(
-    dtype: str, names: list[str], cpugpu: CommandLine
-) -> None:
+def test_every_compiled_workload_agrees_and_has_a_cost_on_each_device(dtype, names, cpugpu):
     process = cpugpu.start("run", *names, "--variant", "compiled", "--size", 64, "--dtype", dtype, "--rounds", 1,
                            "--no-ceilings", "--no-save", "--json")  # fmt: skip
 
@@ -90,7 +88,7 @@ def test_every_compiled_workload_agrees_and_has_a_cost_on_each_device(
 
 @pytest.mark.timeout(COMPILE_LIMIT_S)
 @pytest.mark.parametrize("statement", ["torch.ones(n) * x", "m(x)"])
-def test_own_code_is_compiled_on_the_gpu(statement: str, cpugpu: CommandLine) -> None:
+def test_own_code_is_compiled_on_the_gpu(statement, cpugpu):
     process = cpugpu.start(
         "time", statement, "--setup", "x = torch.rand(n, n)", "--setup", "m = torch.nn.Linear(n, n)",
         "--n", 64, "--variant", "default,compiled", "--rounds", 3, "--no-ceilings", "--no-save", "--json",
@@ -107,7 +105,7 @@ COPIED = {f"form-{name}" for name in ("softmax", "sort", "fft", "embedding", "sp
 FORMS = {*COPIED, "form-perceptron"}
 
 
-def test_every_form_runs_on_a_gpu(cpugpu: CommandLine) -> None:
+def test_every_form_runs_on_a_gpu(cpugpu):
     run = ("run", *FORMS, "--workloads", FORMS_FILE, "--rounds", 3, "--no-ceilings", "--json", "--no-save")
     done = cpugpu(*run)
     assert done.code == EXIT_OK

@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import CaseFailed, CodeTraced
@@ -15,7 +14,7 @@ HERE = ("--rounds", "3", "--max-seconds", "110", "--json", "--no-save")
 """A command and its start-up run eight times on each device, 3.9 s each on four cores of an H100 server."""
 
 
-def test_a_command_that_takes_the_device_is_timed_on_both(cpugpu: CommandLine) -> None:
+def test_a_command_that_takes_the_device_is_timed_on_both(cpugpu):
     done = cpugpu("time", *HERE, "--", sys.executable, "-c", WORK, "{device}")
     assert done.code == EXIT_OK, done.err
     traced = {event.device: event for event in done.events if isinstance(event, CodeTraced)}
@@ -27,7 +26,7 @@ def test_a_command_that_takes_the_device_is_timed_on_both(cpugpu: CommandLine) -
     assert gpu.used.startup_ns is not None
 
 
-def test_without_the_device_it_sees_the_gpu_in_its_turn_only(cpugpu: CommandLine) -> None:
+def test_without_the_device_it_sees_the_gpu_in_its_turn_only(cpugpu):
     picks = WORK.replace("sys.argv[1]", "'cuda' if torch.cuda.is_available() else 'cpu'")
     done = cpugpu("time", *HERE, "--", sys.executable, "-c", picks)
     assert done.code == EXIT_OK, done.err
@@ -43,7 +42,7 @@ def test_without_the_device_it_sees_the_gpu_in_its_turn_only(cpugpu: CommandLine
         ((sys.executable, "-c", WORK.replace("sys.argv[1]", "'cuda'"), "{device}"), "had a context on cuda:0"),
     ],
 )
-def test_a_run_on_the_other_device_is_refused(cpugpu: CommandLine, words: tuple[str, ...], named: str) -> None:
+def test_a_run_on_the_other_device_is_refused(cpugpu, words, named):
     done = cpugpu("time", *HERE, "--", *words)
     assert done.code == EXIT_CASES_FAILED
     (failed,) = (event for event in done.events if isinstance(event, CaseFailed))

@@ -1,7 +1,6 @@
 """On a real GPU: kernel time is below latency, the paper's clock is wrong, memory is freed."""
 
 import gc
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +46,7 @@ def timed(*cases: model.Case, **more: Any) -> Timed:
 
 
 @pytest.fixture(scope="module")
-def run() -> Timed:
+def run():
     return timed(SMALL, MIDDLE, LARGE)
 
 
@@ -57,14 +56,14 @@ def median_ns(times: DeviceTimes, metric: str) -> float:
     return found
 
 
-def test_a_large_products_hardware_time_is_most_of_the_wait(run: Timed) -> None:
+def test_a_large_products_hardware_time_is_most_of_the_wait(run):
     times = run.gpu(MIDDLE)
     assert (
         0.4 * median_ns(times, model.LATENCY) < median_ns(times, model.DEVICE) < 1.1 * median_ns(times, model.LATENCY)
     )
 
 
-def test_a_small_products_wait_is_mostly_launch(run: Timed) -> None:
+def test_a_small_products_wait_is_mostly_launch(run):
     """A plain pair of events would measure the launch, 23 µs on an H200, although the kernel takes 7 µs."""
     times = run.gpu(SMALL)
     assert median_ns(times, model.DEVICE) < 0.7 * median_ns(times, model.LATENCY)
@@ -72,19 +71,19 @@ def test_a_small_products_wait_is_mostly_launch(run: Timed) -> None:
     assert not {"starved", "launch-bound", "tf32-on", "clock-unsettled"} & set(times.marks)
 
 
-def test_the_publications_clock_is_far_off_for_a_large_product(run: Timed) -> None:
+def test_the_publications_clock_is_far_off_for_a_large_product(run):
     row = run.state.rows[LARGE.key]
     assert naive_factor(row) is not None
     assert naive_factor(row) > 5
     assert median_ns(run.gpu(LARGE), model.SYNCED) > 0.5 * median_ns(run.gpu(LARGE), model.LATENCY)
 
 
-def test_the_clock_that_waits_never_reads_less(run: Timed) -> None:
+def test_the_clock_that_waits_never_reads_less(run):
     for case in (SMALL, MIDDLE, LARGE):
         assert median_ns(run.gpu(case), model.SYNCED) >= median_ns(run.gpu(case), model.AS_WRITTEN)
 
 
-def test_the_cold_start_is_taken_once_and_is_long(run: Timed) -> None:
+def test_the_cold_start_is_taken_once_and_is_long(run):
     cold = [
         e.samples[model.COLD_START][0]
         for e in run.events
@@ -94,22 +93,22 @@ def test_the_cold_start_is_taken_once_and_is_long(run: Timed) -> None:
     assert cold[0] > 100 * median_ns(run.gpu(SMALL), model.LATENCY)
 
 
-def test_kernels_are_counted_and_agree_with_the_hardwares_time(run: Timed) -> None:
+def test_kernels_are_counted_and_agree_with_the_hardwares_time(run):
     kernels = run.gpu(LARGE).kernels
     assert kernels.elapsed_ns == pytest.approx(median_ns(run.gpu(LARGE), model.DEVICE), rel=0.03)
     assert 1 <= kernels.count <= 3
 
 
-def test_queued_calls_hide_launches_that_a_caller_waits_for(run: Timed) -> None:
+def test_queued_calls_hide_launches_that_a_caller_waits_for(run):
     assert median_ns(run.gpu(SMALL), model.THROUGHPUT) < median_ns(run.gpu(SMALL), model.LATENCY)
 
 
-def test_from_host_to_host_costs_more_and_pageable_memory_most(run: Timed) -> None:
+def test_from_host_to_host_costs_more_and_pageable_memory_most(run):
     times = run.gpu(MIDDLE)
     assert median_ns(times, model.LATENCY) < median_ns(times, model.PINNED) < median_ns(times, model.PAGEABLE)
 
 
-def test_tf32_is_a_precision_of_its_own_and_is_switched_off_again() -> None:
+def test_tf32_is_a_precision_of_its_own_and_is_switched_off_again():
     import torch
 
     tf32, plain = model.Case("matmul", 4096, "tf32"), model.Case("matmul", 4096)
@@ -119,7 +118,7 @@ def test_tf32_is_a_precision_of_its_own_and_is_switched_off_again() -> None:
     assert not torch.backends.cuda.matmul.allow_tf32
 
 
-def test_a_convolution_in_float32_does_not_use_tf32() -> None:
+def test_a_convolution_in_float32_does_not_use_tf32():
     """As torch allows it by default; the CPU has no such thing."""
     import torch
 
@@ -135,7 +134,7 @@ def test_a_convolution_in_float32_does_not_use_tf32() -> None:
     assert torch.backends.cudnn.allow_tf32
 
 
-def test_an_inherited_tf32_is_named() -> None:
+def test_an_inherited_tf32_is_named():
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -145,25 +144,25 @@ def test_an_inherited_tf32_is_named() -> None:
         torch.backends.cuda.matmul.allow_tf32 = False
 
 
-def test_the_clock_is_read_at_each_half_round(run: Timed) -> None:
+def test_the_clock_is_read_at_each_half_round(run):
     rounds = [event for event in run.events if isinstance(event, model.DeviceSampled) and event.round_index > 0]
     assert all(event.sm_clock_mhz is not None and event.sm_clock_mhz > 300 for event in rounds)
 
 
-def test_results_were_compared_with_float64(run: Timed) -> None:
+def test_results_were_compared_with_float64(run):
     check = run.state.rows[MIDDLE.key].check
     assert "float64" in check.against
     assert 0 < check.error < 1e-4
 
 
-def test_cold_caches_cost_the_hardware_time(run: Timed) -> None:
+def test_cold_caches_cost_the_hardware_time(run):
     """Two 1024² matrices, 8 MB, fit into the L2 cache of known GPUs; after a flush they come from memory."""
     warm = timed(SMALL, MIDDLE, cache="warm")
     assert median_ns(warm.gpu(MIDDLE), model.DEVICE) < median_ns(run.gpu(MIDDLE), model.DEVICE)
 
 
 @pytest.fixture
-def nearly_full_gpu() -> Iterator[None]:
+def nearly_full_gpu():
     """Leaves 2 GB free."""
     import torch
 
@@ -175,7 +174,7 @@ def nearly_full_gpu() -> Iterator[None]:
     torch.cuda.empty_cache()
 
 
-def test_what_does_not_fit_is_a_row_and_the_rest_goes_on(nearly_full_gpu: None) -> None:
+def test_what_does_not_fit_is_a_row_and_the_rest_goes_on(nearly_full_gpu):
     """Three matrices of 16384² are 3.2 GB."""
     too_large = model.Case("matmul", 16384)
     result = timed(too_large, SMALL)
@@ -188,7 +187,7 @@ def test_what_does_not_fit_is_a_row_and_the_rest_goes_on(nearly_full_gpu: None) 
     assert end.status == "done"
 
 
-def test_memory_is_returned_when_a_run_is_over() -> None:
+def test_memory_is_returned_when_a_run_is_over():
     import torch
 
     gc.collect()
@@ -198,7 +197,7 @@ def test_memory_is_returned_when_a_run_is_over() -> None:
     assert torch.cuda.memory_allocated("cuda:0") == before_bytes
 
 
-def test_an_agent_times_both_and_holds_no_gpu_afterwards() -> None:
+def test_an_agent_times_both_and_holds_no_gpu_afterwards():
     import pynvml
 
     agents = Agents()
@@ -222,7 +221,7 @@ def test_an_agent_times_both_and_holds_no_gpu_afterwards() -> None:
     assert not on_gpu & pids
 
 
-def test_a_gpu_beyond_the_last_is_said() -> None:
+def test_a_gpu_beyond_the_last_is_said():
     plan = model.Plan("gpu", (SMALL,), devices=("cuda:77",))
     events: list[model.Event] = []
     assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())

@@ -48,7 +48,7 @@ def ours_s(cpugpu: CommandLine, words: tuple[str, ...], device: str) -> list[flo
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
-def test_a_command_takes_as_long_as_hyperfine_says(cpugpu: CommandLine, tmp_path: Path, device: str) -> None:
+def test_a_command_takes_as_long_as_hyperfine_says(cpugpu, tmp_path, device):
     typed = (sys.executable, "-c", WORK, "{device}")
     ours, theirs = list[float](), list[float]()
     for _ in range(PAIRS):

@@ -14,7 +14,7 @@ GPU = "cuda:0"
 
 
 @pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small(monkeypatch):
     monkeypatch.setattr(Workload, "setting", Setting("small"))
 
 
@@ -30,7 +30,7 @@ def trained(device: str, seed: int) -> tuple[float, float]:
     return evaluate(network, digits, 100)
 
 
-def test_both_devices_train_the_same_net_within_what_dropout_draws_allow() -> None:
+def test_both_devices_train_the_same_net_within_what_dropout_draws_allow():
     """The CPU's own seeds lie within 0.15 in loss and 0.05 in accuracy of each other (tests/unit/test_mnist.py)."""
     for seed in (1,):
         (cpu_loss, cpu_accuracy), (gpu_loss, gpu_accuracy) = trained("cpu", seed), trained(GPU, seed)
@@ -47,14 +47,14 @@ def placed(variant: str, device: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("variant", ["eager", "cuda-graph", "pageable", "pinned"])
-def test_one_step_without_dropout_is_the_cpus(variant: str) -> None:
+def test_one_step_without_dropout_is_the_cpus(variant):
     item = find("mnist-mlp")
     cpu = item.checked("eager", placed("eager", "cpu"))
     gpu = item.checked(variant, placed(variant, GPU)).cpu()
     assert float((gpu - cpu).norm() / cpu.norm()) < item.tolerance("float32")
 
 
-def test_the_captured_step_learns_as_the_eager_one_does() -> None:
+def test_the_captured_step_learns_as_the_eager_one_does():
     """Fifty steps on one batch take the loss from 2.3 to almost 0 on both devices."""
     import torch
 
@@ -68,7 +68,7 @@ def test_the_captured_step_learns_as_the_eager_one_does() -> None:
     assert losses["cuda-graph"][-1] < 0.3 * losses["cuda-graph"][0]
 
 
-def test_a_restarted_graph_begins_anew() -> None:
+def test_a_restarted_graph_begins_anew():
     given = placed("cuda-graph", GPU)
     item = find("mnist-mlp")
     start = given[0].flat().clone()

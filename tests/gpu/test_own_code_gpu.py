@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tests.helpers.command_line import CommandLine
 from tests.rooms.timing.test_own_code import SQUARE, VECTOR
 
 from cpugpu_tui.decide.stats import median
@@ -47,20 +46,20 @@ def traced(statement: str, *setup: str, n: int = 256) -> tuple[CodeTraced, Opera
         ("x[1:]", (SQUARE,), "view of an input"),
     ],
 )  # fmt: skip
-def test_what_computes_nothing_is_refused_for_what_it_is(statement: str, setup: tuple[str, ...], reason: str) -> None:
+def test_what_computes_nothing_is_refused_for_what_it_is(statement, setup, reason):
     with pytest.raises(CaseError, match=reason) as error:
         traced(statement, *setup)
     assert error.value.kind == "refused"
 
 
-def test_a_buffer_that_is_kept_and_written_again_is_timed() -> None:
+def test_a_buffer_that_is_kept_and_written_again_is_timed():
     setup = (SQUARE, "kept = {}", "def f(x):", "    if x.device not in kept: kept[x.device] = torch.empty_like(x)",
              "    return torch.mm(x, x, out=kept[x.device])")  # fmt: skip
     found, _ = traced("f(x)", *setup)
     assert found.operators == 1
 
 
-def test_copies_and_waits_are_counted_with_their_bytes() -> None:
+def test_copies_and_waits_are_counted_with_their_bytes():
     found, _ = traced("(x * 2).cpu().to(x.device).sum().item()", SQUARE)
     size_bytes = 256 * 256 * 4
     assert (found.copies_to_host, found.bytes_to_host) == (1, size_bytes)
@@ -70,32 +69,32 @@ def test_copies_and_waits_are_counted_with_their_bytes() -> None:
     assert found.peak_bytes > size_bytes
 
 
-def test_an_operator_that_falls_back_to_the_cpu_is_named() -> None:
+def test_an_operator_that_falls_back_to_the_cpu_is_named():
     found, _ = traced("(x @ x).sum() + x.cpu().sort().values.to(x.device).sum()", SQUARE)
     assert "sort" in found.on_cpu
 
 
 @pytest.mark.parametrize("statement", ["torch.rand(n, device='cpu').sum()", "np.dot(a, a)"])
-def test_code_that_never_used_the_gpu_is_refused(statement: str) -> None:
+def test_code_that_never_used_the_gpu_is_refused(statement):
     with pytest.raises(CaseError, match="Never used the GPU") as error:
         traced(statement, "a = np.random.rand(n, n)")
     assert error.value.kind == "refused"
 
 
-def test_code_that_makes_its_tensors_makes_them_on_the_gpu() -> None:
+def test_code_that_makes_its_tensors_makes_them_on_the_gpu():
     found, _ = traced("torch.rand(n, n).sum().item()")
     assert found.sets_default_device
     assert not found.on_cpu
 
 
-def test_work_on_a_side_stream_is_waited_for() -> None:
+def test_work_on_a_side_stream_is_waited_for():
     _, ordinary = traced("x @ x", SQUARE)
     _, side = traced("side(x)", *SIDE)
     assert (ordinary.waits_for_all, side.waits_for_all) == (False, True)
 
 
 @pytest.mark.alone
-def test_an_expression_agrees_with_the_same_workload(cpugpu: CommandLine) -> None:
+def test_an_expression_agrees_with_the_same_workload(cpugpu):
     """Latency at 2,048, where the kernel is nearly all of it: both within 3 %."""
     words = ("--device", "cuda", "--rounds", "10", "--no-ceilings", "--json", "--no-save")
     typed = cpugpu("time", "x @ y", "-s", "x = torch.rand(n, n)", "-s", "y = torch.rand(n, n)", "--n", "2048", *words)
@@ -111,14 +110,14 @@ def test_an_expression_agrees_with_the_same_workload(cpugpu: CommandLine) -> Non
     assert latency_ns(typed) == pytest.approx(latency_ns(built_in), rel=0.03)
 
 
-def test_a_refusal_exits_with_3(cpugpu: CommandLine) -> None:
+def test_a_refusal_exits_with_3(cpugpu):
     done = cpugpu("time", "np.dot(a, a)", "-s", "a = np.random.rand(n, n)", "--n", "64", "--json", "--no-save")
     assert done.code == EXIT_CASES_FAILED
     (failed,) = (event for event in done.events if isinstance(event, CaseFailed))
     assert failed.kind == "refused"
 
 
-def test_an_input_that_changes_is_restored() -> None:
+def test_an_input_that_changes_is_restored():
     workload = CodeWorkload(own_code("x.mul_(2)", VECTOR, in_place=True))
     REGISTRY[workload.name] = workload
     try:
@@ -134,6 +133,6 @@ def test_an_input_that_changes_is_restored() -> None:
     assert torch.equal(op.step(*op.inputs), first)
 
 
-def test_a_result_whose_size_depends_on_the_inputs_is_copied_back(cpugpu: CommandLine) -> None:
+def test_a_result_whose_size_depends_on_the_inputs_is_copied_back(cpugpu):
     done = cpugpu("time", "x[x > 0.5]", "--setup", "x = torch.rand(n)", "--n", "10,100000", "--no-save", "--json")
     assert done.code == EXIT_OK

@@ -2,11 +2,10 @@
 
 import json
 import sys
-from pathlib import Path
 from statistics import median
 
 import pytest
-from tests.helpers.command_line import CommandLine, Outcome
+from tests.helpers.command_line import Outcome
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -53,7 +52,7 @@ with open(sys.argv[1], "a") as file:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     path = tmp_path / "my_model.py"
     path.write_text(FILE)
     return path
@@ -77,7 +76,7 @@ def require_alike(done: Outcome) -> None:
 
 
 @pytest.mark.parametrize("how", [BOTH, (*BOTH, "--parallel"), ("--parallel",)], ids=["in turn", "named", "parallel"])
-def test_an_expression_runs_on_the_tensors_of_each_gpu(cpugpu: CommandLine, how: tuple[str, ...]) -> None:
+def test_an_expression_runs_on_the_tensors_of_each_gpu(cpugpu, how):
     done = cpugpu("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "4096", *how, *HERE)
     assert done.code == EXIT_OK, done.err
     placed = {event.device: event for event in done.events if isinstance(event, model.TensorsPlaced)}
@@ -94,9 +93,7 @@ def test_an_expression_runs_on_the_tensors_of_each_gpu(cpugpu: CommandLine, how:
 
 
 @pytest.mark.parametrize("function", ["named", "made", "current"])
-def test_a_function_gets_the_name_of_its_gpu_and_makes_its_tensors_there(
-    cpugpu: CommandLine, file: Path, function: str
-) -> None:
+def test_a_function_gets_the_name_of_its_gpu_and_makes_its_tensors_there(cpugpu, file, function):
     done = cpugpu("time", f"{file}:{function}", "--n", "4096", *BOTH, *HERE)
     assert done.code == EXIT_OK, done.err
     assert [event.message for event in done.events if isinstance(event, model.CaseFailed)] == []
@@ -107,7 +104,7 @@ def test_a_function_gets_the_name_of_its_gpu_and_makes_its_tensors_there(
     require_alike(done)
 
 
-def test_work_on_a_certain_gpu_is_no_time_of_another(cpugpu: CommandLine, file: Path) -> None:
+def test_work_on_a_certain_gpu_is_no_time_of_another(cpugpu, file):
     """Its clock would wait for nothing and show the time of a launch."""
     done = cpugpu("time", f"{file}:certain", "--n", "1024", "--device", "cuda:1", *HERE)
     assert done.code == EXIT_CASES_FAILED
@@ -116,7 +113,7 @@ def test_work_on_a_certain_gpu_is_no_time_of_another(cpugpu: CommandLine, file: 
     assert "cuda:0" in failed.message
 
 
-def test_work_on_a_gpu_is_no_time_of_the_cpu(cpugpu: CommandLine, file: Path) -> None:
+def test_work_on_a_gpu_is_no_time_of_the_cpu(cpugpu, file):
     done = cpugpu("time", f"{file}:certain", "--n", "1024", "--device", "cpu", *HERE)
     assert done.code == EXIT_CASES_FAILED
     (failed,) = (event for event in done.events if isinstance(event, model.CaseFailed))
@@ -125,9 +122,7 @@ def test_work_on_a_gpu_is_no_time_of_the_cpu(cpugpu: CommandLine, file: Path) ->
 
 @pytest.mark.parametrize("is_named", [True, False], ids=["by its name", "by what it sees"])
 @pytest.mark.parametrize("how", [BOTH, ("--parallel",)], ids=["in turn", "parallel"])
-def test_a_command_runs_on_the_gpu_of_its_turn(
-    cpugpu: CommandLine, tmp_path: Path, how: tuple[str, ...], is_named: bool, gpu_count: int
-) -> None:
+def test_a_command_runs_on_the_gpu_of_its_turn(cpugpu, tmp_path, how, is_named, gpu_count):
     log, script = tmp_path / "log", tmp_path / "work.py"
     script.write_text(COMMAND)
     words = (sys.executable, str(script), str(log), *(["{device}"] if is_named else []))

@@ -1,10 +1,7 @@
 """Lines of typed code on a real GPU: waits, copies with their bytes, fall-backs, and kernels that take long."""
 
-from pathlib import Path
-
 import pytest
 import torch
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import Case, LineCost, LinesProfiled
@@ -71,7 +68,7 @@ def trained(x):
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     path = tmp_path / "my_model.py"
     path.write_text(FILE)
     return path
@@ -94,7 +91,7 @@ def line(found: LinesProfiled, text: str) -> LineCost:
 
 
 @pytest.mark.alone
-def test_the_line_that_waits_for_earlier_kernels_is_named(file: Path) -> None:
+def test_the_line_that_waits_for_earlier_kernels_is_named(file):
     found = profiled(f"{file}:waiting", 4096)
     wait, product = line(found, ".item()"), line(found, "y @ x")
     assert (wait.reason, wait.synchronisations) == (WAIT, 1)
@@ -115,22 +112,22 @@ def test_the_line_that_waits_for_earlier_kernels_is_named(file: Path) -> None:
         ("sorted_on_host", "matrix_exp", FALLBACK, 512),
     ],
 )
-def test_a_line_has_the_reason_for_its_cost(file: Path, function: str, text: str, reason: str, n: int) -> None:
+def test_a_line_has_the_reason_for_its_cost(file, function, text, reason, n):
     assert line(profiled(f"{file}:{function}", n), text).reason == reason
 
 
-def test_copies_have_their_bytes_and_direction(file: Path) -> None:
+def test_copies_have_their_bytes_and_direction(file):
     found, size_bytes = profiled(f"{file}:copied", 2048), 2048 * 2048 * 4
     to_host, to_gpu = line(found, ".cpu()"), line(found, ".to(x.device)")
     assert (to_host.reason, to_host.bytes_to_host, to_host.bytes_to_gpu) == (COPY, size_bytes, 0)
     assert (to_gpu.reason, to_gpu.bytes_to_host, to_gpu.bytes_to_gpu) == (COPY, 0, size_bytes)
 
 
-def test_a_backward_pass_in_threads_of_torch_belongs_to_its_line(file: Path) -> None:
+def test_a_backward_pass_in_threads_of_torch_belongs_to_its_line(file):
     assert line(profiled(f"{file}:trained", 512), "loss.backward()").operators >= 2
 
 
-def test_the_profiled_call_is_named_with_what_it_costs(cpugpu: CommandLine, file: Path) -> None:
+def test_the_profiled_call_is_named_with_what_it_costs(cpugpu, file):
     done = cpugpu("time", f"{file}:waiting", "--n", "2048", "--rounds", "2", "--no-ceilings", "--no-save", "--explain")
     assert done.code == EXIT_OK, done.err
     said = " ".join(done.out.split())

@@ -85,7 +85,7 @@ def nvidia_smi() -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ["idle", "load"])
-def test_our_values_are_those_of_nvidia_smi(name: str) -> None:
+def test_our_values_are_those_of_nvidia_smi(name):
     with load(name):
         # A clock of our own: what is read every five seconds is read at every sweep, so that ages agree.
         clock_s = count(step=10.0)

@@ -12,7 +12,6 @@ import torch
 from cpugpu_tui.agent.main import facts, make_machine
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing.result_check import check_results
-from cpugpu_tui.timing.timers import Machine
 from cpugpu_tui.timing.timers.cuda import spin
 from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.workloads.caller_code import CallerCode, held
@@ -36,7 +35,7 @@ BUILT_IN = sorted(name for name, item in REGISTRY.items() if type(item).__module
 
 
 @pytest.fixture(scope="module")
-def machine() -> Machine:
+def machine():
     return make_machine(Plan("test", (), (GPU,)), facts(simulated=False))
 
 
@@ -53,7 +52,7 @@ def bytes_of(value: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_it_agrees_20_times(name: str, machine: Machine) -> None:
+def test_it_agrees_20_times(name, machine):
     item = REGISTRY[name]
     usual = sorted(item.sizes)
     size = SIZES.get(name, usual[len(usual) // 2] if len(usual) < 9 else usual[2])
@@ -68,7 +67,7 @@ def test_it_agrees_20_times(name: str, machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_it_agrees_20_times_for_own_code(name: str) -> None:
+def test_it_agrees_20_times_for_own_code(name):
     statement, setup = OWN[name]
     workload = CodeWorkload(own_code(statement, setup))
     REGISTRY[workload.name] = workload
@@ -85,7 +84,7 @@ def test_it_agrees_20_times_for_own_code(name: str) -> None:
         del REGISTRY[workload.name]
 
 
-def test_inputs_that_the_setup_made_on_the_gpu_come_to_pageable_memory_unharmed() -> None:
+def test_inputs_that_the_setup_made_on_the_gpu_come_to_pageable_memory_unharmed():
     workload = CodeWorkload(own_code("x * 2", "x = torch.arange(float(n), device='cuda'); x += 1; x -= 1"))
     for _ in range(TIMES):
         leave_behind([4 << 20])
@@ -94,7 +93,7 @@ def test_inputs_that_the_setup_made_on_the_gpu_come_to_pageable_memory_unharmed(
         assert torch.equal(x, torch.arange(float(1 << 20)))
 
 
-def test_values_of_the_caller_on_the_gpu_come_to_pageable_memory_unharmed() -> None:
+def test_values_of_the_caller_on_the_gpu_come_to_pageable_memory_unharmed():
     there = torch.arange(float(1 << 20), device=GPU)
     code = own_code("x * 2", "")
     for _ in range(TIMES):
@@ -108,7 +107,7 @@ def test_values_of_the_caller_on_the_gpu_come_to_pageable_memory_unharmed() -> N
         assert torch.equal(x, torch.arange(float(1 << 20)))
 
 
-def test_a_copy_that_does_not_wait_is_what_this_would_catch() -> None:
+def test_a_copy_that_does_not_wait_is_what_this_would_catch():
     """The plant: the same copy without waiting reads other numbers at least once in 20 times."""
     wrong = 0
     for _ in range(TIMES):

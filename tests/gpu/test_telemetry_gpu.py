@@ -25,7 +25,7 @@ def nvidia_smi(*fields: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def event() -> TelemetryRead:
+def event():
     """The first event with GPUs."""
     seen: list[TelemetryRead] = []
     enough = threading.Event()
@@ -44,7 +44,7 @@ def event() -> TelemetryRead:
     return seen[0]
 
 
-def test_identity_and_limits_are_nvidia_smis(event: TelemetryRead) -> None:
+def test_identity_and_limits_are_nvidia_smis(event):
     assert event.problem is None
     theirs = nvidia_smi("index", "name", "uuid", "memory.total", "enforced.power.limit", "pci.bus_id")
     ours = [
@@ -61,7 +61,7 @@ def test_identity_and_limits_are_nvidia_smis(event: TelemetryRead) -> None:
     assert ours == theirs
 
 
-def test_every_value_is_a_number_where_nvidia_smi_has_one(event: TelemetryRead) -> None:
+def test_every_value_is_a_number_where_nvidia_smi_has_one(event):
     fields = ("utilization.gpu", "memory.used", "clocks.sm", "clocks.mem", "power.draw.instant", "temperature.gpu")
     keys = ("kernel_active_pct", "memory_used_bytes", "sm_clock_mhz", "memory_clock_mhz", "power_mw", "temperature_c")
     for gpu, words in zip(event.gpus, nvidia_smi(*fields), strict=True):
@@ -71,7 +71,7 @@ def test_every_value_is_a_number_where_nvidia_smi_has_one(event: TelemetryRead) 
             assert (gpu.readings[key].value is not None) == word.replace(".", "").isdecimal(), (key, word)
 
 
-def test_readings_are_plausible(event: TelemetryRead) -> None:
+def test_readings_are_plausible(event):
     for gpu in event.gpus:
         values = {key: reading.value for key, reading in gpu.readings.items() if reading.value is not None}
         assert 0 <= values.get("kernel_active_pct", 0) <= 100
@@ -80,7 +80,7 @@ def test_readings_are_plausible(event: TelemetryRead) -> None:
         assert 0 < values.get("temperature_c", 1) < values.get("slowdown_temperature_c", 200)
 
 
-def test_our_own_process_is_found_and_torch_agrees_on_the_uuid() -> None:
+def test_our_own_process_is_found_and_torch_agrees_on_the_uuid():
     torch = pytest.importorskip("torch")
     from cpugpu_tui.machine.nvml.session import Nvml
 
@@ -107,7 +107,7 @@ while True:
 """
 
 
-def test_a_process_that_computes_has_its_shares_of_gpu_and_cores() -> None:
+def test_a_process_that_computes_has_its_shares_of_gpu_and_cores():
     """In a container the driver uses the host's process ids, so the process is known by its work."""
     seen: queue.SimpleQueue[TelemetryRead] = queue.SimpleQueue()
     with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True) as busy:
@@ -129,7 +129,7 @@ def test_a_process_that_computes_has_its_shares_of_gpu_and_cores() -> None:
             busy.kill()
 
 
-def test_asking_for_the_shares_takes_no_longer_than_the_energy_counter() -> None:
+def test_asking_for_the_shares_takes_no_longer_than_the_energy_counter():
     import pynvml
 
     pynvml.nvmlInit()

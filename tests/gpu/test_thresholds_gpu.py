@@ -1,16 +1,13 @@
 """Thresholds of a real GPU: made, used on this machine, and verified."""
 
-from pathlib import Path
-
 import pytest
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.thresholds import load, this_machine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 
-def test_a_file_of_this_machine_is_used_and_kept(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_file_of_this_machine_is_used_and_kept(cpugpu, tmp_path):
     path = tmp_path / "thresholds.json"
     made = cpugpu.here("thresholds", "make", "matmul", "--max-seconds", 40, "--out", path)
     assert made.code == 0, made.err

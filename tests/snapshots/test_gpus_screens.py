@@ -28,11 +28,11 @@ def showing(run: RunState, *keys: str) -> Callable[[Pilot[Any]], Any]:
 
 @pytest.mark.parametrize("gpus", [2, 8])
 @pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
-def test_several(snap_compare: Callable[..., bool], size: tuple[int, int], gpus: int) -> None:
+def test_several(snap_compare, size, gpus):
     app = new_app(backend=FakeBackend(telemetry=readings(gpus=gpus)))
     assert snap_compare(app, terminal_size=size, run_before=showing(run_of(gpus)))
 
 
-def test_several_without_a_cpu(snap_compare: Callable[..., bool]) -> None:
+def test_several_without_a_cpu(snap_compare):
     app = new_app(backend=FakeBackend(telemetry=readings(gpus=4)))
     assert snap_compare(app, terminal_size=(80, 24), run_before=showing(run_of(4, ("cuda",))))

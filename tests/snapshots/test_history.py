@@ -1,10 +1,8 @@
 """Pictures of the history: the list, and a saved run in the panes. Look at them before you renew them."""
 
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ SIZES = pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40)], ids="{0
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def app(tmp_path, monkeypatch):
     """Runs of every kind, in a fixed time zone."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -47,10 +45,10 @@ async def listed(pilot: Pilot[Any]) -> None:
 
 
 @SIZES
-def test_list(snap_compare: Callable[..., bool], app: Any, size: tuple[int, int]) -> None:
+def test_list(snap_compare, app, size):
     assert snap_compare(app, terminal_size=size, run_before=listed)
 
 
 @SIZES
-def test_saved_run(snap_compare: Callable[..., bool], app: Any, size: tuple[int, int]) -> None:
+def test_saved_run(snap_compare, app, size):
     assert snap_compare(app, terminal_size=size, run_before=open_newest)

@@ -1,6 +1,5 @@
 """Pictures of the machine: the pane, the page of all GPUs and that of one. Look at them before you renew them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,13 +37,13 @@ async def page(pilot: Pilot[Any]) -> None:
 
 
 @SIZES
-def test_eight_gpus(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_eight_gpus(snap_compare, size):
     app = app_after(*map(moving, range(60)))
     assert snap_compare(app, terminal_size=size, run_before=idle_app)
 
 
 @SIZES
-def test_mixed(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_mixed(snap_compare, size):
     assert snap_compare(app_after(*[MIXED] * 20), terminal_size=size, run_before=idle_app)
 
 
@@ -54,15 +53,15 @@ async def one_gpu(pilot: Pilot[Any]) -> None:
 
 
 @SIZES
-def test_page_of_eight_gpus(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_page_of_eight_gpus(snap_compare, size):
     assert snap_compare(app_after(*map(moving, range(150))), terminal_size=size, run_before=page)
 
 
 @SIZES
-def test_page_of_one_gpu(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_page_of_one_gpu(snap_compare, size):
     assert snap_compare(app_after(*[MIXED] * 20), terminal_size=size, run_before=one_gpu)
 
 
 @SIZES
-def test_page(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_page(snap_compare, size):
     assert snap_compare(app_after(*[MIXED] * 20), terminal_size=size, run_before=page)

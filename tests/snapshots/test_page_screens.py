@@ -1,6 +1,5 @@
 """Pictures of the pages that a key opens."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,9 +32,9 @@ def then_press(key: str) -> Act:
     "key", ["enter", "?", "T", ":", "g", "K", "m"],
     ids=["detail", "help", "themes", "palette", "chart", "claims", "machine"],
 )  # fmt: skip
-def test_page(picture: Callable[..., bool], key: str) -> None:
+def test_page(picture, key):
     assert picture(then_press(key))
 
 
-def test_form(picture: Callable[..., bool]) -> None:
+def test_form(picture):
     assert picture(form, (80, 24))

@@ -30,7 +30,7 @@ Act = Callable[[Pilot[Any]], Awaitable[None]]
 
 
 @pytest.fixture
-def picture(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
+def picture(snap_compare):
     """Compare the screen after an action with its stored picture."""
 
     def compare(act: Act, size: tuple[int, int] = (120, 40), **backend: Any) -> bool:
@@ -90,26 +90,26 @@ async def failing(pilot: Pilot[Any]) -> None:
 
 
 @EACH_SIZE
-def test_idle(picture: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_idle(picture, size):
     assert picture(idle, size)
 
 
 @EACH_SIZE
-def test_running(picture: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_running(picture, size):
     assert picture(running, size)
 
 
 @EACH_SIZE
-def test_done(picture: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_done(picture, size):
     assert picture(done, size)
 
 
 @EACH_SIZE
-def test_no_gpu(picture: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_no_gpu(picture, size):
     problem = "No NVIDIA driver found (libnvidia-ml.so.1 is missing). CPU results only; install the driver."
     assert picture(without_gpu, size, telemetry=readings(gpus=0, problem=problem))
 
 
 @EACH_SIZE
-def test_error(picture: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_error(picture, size):
     assert picture(failing, size)

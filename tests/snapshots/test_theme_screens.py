@@ -1,7 +1,5 @@
 """Pictures of a finished run in each theme."""
 
-from collections.abc import Callable
-
 import pytest
 from tests.helpers.app.fake_run import new_app
 from tests.snapshots.test_screens import done
@@ -10,5 +8,5 @@ from cpugpu_tui.ui import themes
 
 
 @pytest.mark.parametrize("theme", sorted(theme.name for theme in themes.load_themes(themes.shipped_folder())[0]))
-def test_theme(snap_compare: Callable[..., bool], theme: str) -> None:
+def test_theme(snap_compare, theme):
     assert snap_compare(new_app(theme=theme), terminal_size=(80, 24), run_before=done)

@@ -28,20 +28,20 @@ def assert_one_line(err: str, *words: str) -> None:
 # ------------------------------------------------------------------ words that are none
 
 
-def test_a_real_process_says_the_same(cpugpu: CommandLine) -> None:
+def test_a_real_process_says_the_same(cpugpu):
     done = cpugpu(*RUN, "--size", "0")
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert_one_line(done.err, "'0'")
 
 
-def test_with_json_the_failure_is_an_event_too(cpugpu: CommandLine) -> None:
+def test_with_json_the_failure_is_an_event_too(cpugpu):
     done = cpugpu.here(*RUN, "--size", "abc", "--json")
     (event,) = events_of(done.out)
     assert (event.status, event.exit_code, done.code) == ("failed", EXIT_USAGE, EXIT_USAGE)
     assert f"{event.message} {event.remedy}" in done.err
 
 
-def test_nothing_of_a_refused_run_is_in_the_history(cpugpu: CommandLine) -> None:
+def test_nothing_of_a_refused_run_is_in_the_history(cpugpu):
     cpugpu.here(*RUN, "--size", "0")
     cpugpu.here(*RUN, "--python", "/no/such/python")
     assert cpugpu.here("history", "--json").objects == []
@@ -53,7 +53,7 @@ def test_nothing_of_a_refused_run_is_in_the_history(cpugpu: CommandLine) -> None
 @pytest.mark.parametrize(
     "machine", [("--simulate", FAST), pytest.param((), marks=pytest.mark.slow)], ids=["simulated", "real"]
 )
-def test_a_gpu_that_is_not_there_is_exit_code_4(cpugpu: CommandLine, machine: tuple[str, ...]) -> None:
+def test_a_gpu_that_is_not_there_is_exit_code_4(cpugpu, machine):
     done = cpugpu("run", *machine, "--size", "16,32", "--device", "cuda:77", "--json")
     assert done.code == EXIT_UNFIT
     assert_one_line(done.err, "cuda:77")
@@ -63,7 +63,7 @@ def test_a_gpu_that_is_not_there_is_exit_code_4(cpugpu: CommandLine, machine: tu
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_is_a_row_with_need_and_free_and_the_rest_goes_on(cpugpu: CommandLine) -> None:
+def test_what_does_not_fit_is_a_row_with_need_and_free_and_the_rest_goes_on(cpugpu):
     """Two matrices and their product of 10 million rows are 1,200 TB: no machine has that."""
     done = cpugpu("run", "matmul", "--size", "10000000,16", "--device", "cpu", "--rounds", 1, "--json")
     assert done.code == EXIT_CASES_FAILED
@@ -90,26 +90,26 @@ def run_with(cpugpu: CommandLine, python: Path | str, *more: Any) -> Outcome:
     return cpugpu(*RUN, "--size", "64", "--python", python, *more)
 
 
-def test_an_interpreter_without_torch_is_said_with_the_remedy(cpugpu: CommandLine, bare_python: Path) -> None:
+def test_an_interpreter_without_torch_is_said_with_the_remedy(cpugpu, bare_python):
     done = cpugpu("run", "--size", "16", "--python", bare_python)
     assert (done.code, done.out) == (EXIT_UNFIT, "")
     assert_one_line(done.err, str(bare_python), "No module named 'torch'", "--python auto")
 
 
-def test_a_program_that_is_no_python(cpugpu: CommandLine) -> None:
+def test_a_program_that_is_no_python(cpugpu):
     done = run_with(cpugpu, "/bin/true")
     assert (done.code, done.out) == (EXIT_UNFIT, "")
     assert_one_line(done.err, "/bin/true", "exit code 0", "3.10", "--python PATH")
 
 
-def test_a_program_that_prints_something_else_is_quoted(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_program_that_prints_something_else_is_quoted(cpugpu, tmp_path):
     rogue = script(tmp_path, r"printf 'Welcome to the cluster\n\377\000\033[31mred\nnothing\n'; exit 3")
     done = run_with(cpugpu, rogue)
     assert done.code == EXIT_UNFIT
     assert_one_line(done.err, "exit code 3", '"nothing"')
 
 
-def test_banners_before_the_agent_disturb_nobody(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_banners_before_the_agent_disturb_nobody(cpugpu, tmp_path):
     """`module load` and friends greet on stdout; a 2 MB line is dropped while it arrives."""
     banners = r"printf 'Welcome\n\377\000{{{\n[1,2]\nnull\n'; head -c 2000000 /dev/zero | tr '\0' x; echo"
     wrapper = script(tmp_path, f'{banners}\nexec {sys.executable} "$@"')
@@ -118,14 +118,14 @@ def test_banners_before_the_agent_disturb_nobody(cpugpu: CommandLine, tmp_path: 
     assert any(isinstance(event, CaseFinished) for event in done.events)
 
 
-def test_a_line_without_an_end_is_no_agent(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_line_without_an_end_is_no_agent(cpugpu, tmp_path):
     done = run_with(cpugpu, script(tmp_path, r"head -c 2000000 /dev/zero | tr '\0' x"))
     assert done.code == EXIT_UNFIT
     assert_one_line(done.err, "agent")
     assert len(done.err) < 1000
 
 
-def test_an_agent_of_another_version_is_named_and_ended(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_an_agent_of_another_version_is_named_and_ended(cpugpu, tmp_path):
     hello = '{"event":"Hello","protocol":99,"dreams":[1]}'
     done = run_with(cpugpu, script(tmp_path, f"echo '{hello}'; exec sleep 600"))
     assert (done.code, done.out) == (EXIT_UNFIT, "")
@@ -135,9 +135,7 @@ def test_an_agent_of_another_version_is_named_and_ended(cpugpu: CommandLine, tmp
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGTERM, 143)], ids=["ctrl+c", "SIGTERM"]
 )
-def test_a_program_that_never_says_anything_can_be_stopped(
-    cpugpu: CommandLine, tmp_path: Path, number: signal.Signals, code: int
-) -> None:
+def test_a_program_that_never_says_anything_can_be_stopped(cpugpu, tmp_path, number, code):
     started = tmp_path / "started"
     os.mkfifo(started)
     silent = script(tmp_path, f"echo > {started}; exec sleep 600")
@@ -173,9 +171,7 @@ def unusable_place(kind: str, folder: Path) -> Path:
     "kind",
     ["missing folder", "a file where the folder should be", "a folder", "another file", "a folder that takes no files"],
 )
-def test_without_a_history_the_run_goes_on_says_so_and_exits_4(
-    cpugpu: CommandLine, tmp_path: Path, kind: str, named: str
-) -> None:
+def test_without_a_history_the_run_goes_on_says_so_and_exits_4(cpugpu, tmp_path, kind, named):
     place = unusable_place(kind, tmp_path)
     before = place.read_bytes() if place.is_file() else None
     if named == "--db":
@@ -193,7 +189,7 @@ def test_without_a_history_the_run_goes_on_says_so_and_exits_4(
         assert place.read_bytes() == before
 
 
-def test_with_json_it_is_said_on_stderr(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_with_json_it_is_said_on_stderr(cpugpu, tmp_path):
     done = cpugpu.here(*RUN, "--size", "64", "--json", "--db", tmp_path / "nope" / "x.db")
     assert done.code == EXIT_UNFIT
     assert done.err.startswith("Not saved: ")

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -37,20 +36,20 @@ def pairs(true: float, noise: float, count: int, seed: int = 1) -> list[tuple[fl
 # ------------------------------------------------------------------ one ratio
 
 
-def test_a_ratio_is_that_of_neighbours_whatever_the_machine_does_meanwhile() -> None:
+def test_a_ratio_is_that_of_neighbours_whatever_the_machine_does_meanwhile():
     ratio = ratios.ratio_of(pairs(1.05, 0.02, 50))
     assert ratio.value == pytest.approx(1.05, rel=0.02)
     assert ratio.low < ratio.value < ratio.high
     assert ratio.pairs == 50
 
 
-def test_19_of_20_intervals_hold_the_true_ratio() -> None:
+def test_19_of_20_intervals_hold_the_true_ratio():
     """300 planted ratios: 285 ± 11 (three standard deviations); the sign test errs on the wide side."""
     found = [ratios.ratio_of(pairs(1.05, 0.02, 40, seed)) for seed in range(300)]
     assert sum(ratio.low <= 1.05 <= ratio.high for ratio in found) >= 274
 
 
-def test_one_wild_pair_moves_no_interval() -> None:
+def test_one_wild_pair_moves_no_interval():
     calm = pairs(1.0, 0.01, 40)
     wild = [*calm[:-1], (50.0, 1.0)]
     assert ratios.ratio_of(wild).half_width_pct == pytest.approx(ratios.ratio_of(calm).half_width_pct, abs=0.2)
@@ -67,14 +66,14 @@ def constant(value: float, log: list[str], name: str) -> Callable[[], float]:
     return measure
 
 
-def test_both_are_measured_in_turn_and_the_order_flips() -> None:
+def test_both_are_measured_in_turn_and_the_order_flips():
     log: list[str] = []
     ratio, known = ratios.alternate(constant(3.0, log, "a"), constant(2.0, log, "b"), half_width_pct=1.0, cap_s=60)
     assert "".join(log) == "abba" * 4
     assert (ratio.value, known) == (pytest.approx(1.5), True)
 
 
-def test_side_by_side_keeps_what_was_measured() -> None:
+def test_side_by_side_keeps_what_was_measured():
     mine, others = iter(range(10, 30)), iter(range(20, 40))
     found = ratios.side_by_side(
         lambda: float(next(mine)), lambda: float(next(others)), half_width_pct=math.inf, cap_s=0
@@ -91,9 +90,7 @@ def test_side_by_side_keeps_what_was_measured() -> None:
         (0.5, 2.0, 5.0, "open"), (1.06, 1.10, 10.0001, "yes"), (0.5, 2.0, None, "–"), (1 / 1.0499, 1.0, 5.0, "yes"),
     ],
 )  # fmt: skip
-def test_a_promise_holds_if_the_whole_interval_keeps_it(
-    low: float, high: float, allowed_pct: float | None, word: str
-) -> None:
+def test_a_promise_holds_if_the_whole_interval_keeps_it(low, high, allowed_pct, word):
     ratio = ratios.Ratio(math.sqrt(low * high), low, high, 40)
     assert ratios.SideBySide(1.0, 1.0, ratio, True).holds(allowed_pct) == word
 
@@ -101,14 +98,14 @@ def test_a_promise_holds_if_the_whole_interval_keeps_it(
 # ------------------------------------------------------------------ spreads, caps, tables
 
 
-def test_a_part_can_be_told_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_can_be_told_how_long_it_may_take(monkeypatch):
     monkeypatch.delenv("BENCH_SECONDS", raising=False)
     assert ratios.cap_seconds(60.0) == 60.0
     monkeypatch.setenv("BENCH_SECONDS", "2.5")
     assert ratios.cap_seconds(60.0) == 2.5
 
 
-def test_nvbenchs_report_is_read_and_what_it_skipped_left_out() -> None:
+def test_nvbenchs_report_is_read_and_what_it_skipped_left_out():
     def state(case: str, *summaries: tuple[str, str]) -> dict[str, object]:
         return {
             "axis_values": [{"name": "case", "type": "string", "value": case}],
@@ -124,7 +121,7 @@ def test_nvbenchs_report_is_read_and_what_it_skipped_left_out() -> None:
 # ------------------------------------------------------------------ what runs seldom
 
 
-def test_every_part_of_the_bench_and_every_gpu_test_can_be_imported() -> None:
+def test_every_part_of_the_bench_and_every_gpu_test_can_be_imported():
     """They run on few machines: a name that had moved broke `worker` for weeks."""
     folders = (ROOT / "tests/bench", ROOT / "tests/gpu")
     paths = [path.relative_to(ROOT) for folder in folders for path in sorted(folder.rglob("*.py"))]
@@ -146,7 +143,7 @@ def test_every_part_of_the_bench_and_every_gpu_test_can_be_imported() -> None:
         ("NAMES = (\n    'a',  # first\n\n    'b',\n)\n", 4),
     ],
 )
-def test_only_code_counts(source: str, lines: int) -> None:
+def test_only_code_counts(source, lines):
     assert code_lines(source) == lines
 
 
@@ -155,7 +152,7 @@ def lasting(ns: float, noise: float = 0.0, seed: int = 1) -> Callable[[], float]
     return lambda: ns * math.exp(draw.gauss(0, noise))
 
 
-def test_equal_lanes_whose_starts_differ_need_several_starts() -> None:
+def test_equal_lanes_whose_starts_differ_need_several_starts():
     """Rounds as noisy as on a GPU server, 12 %; twelve of them in a start are certain of what only that start shows."""
     draw = random.Random(5)
 
@@ -173,7 +170,7 @@ def test_equal_lanes_whose_starts_differ_need_several_starts() -> None:
     assert min(slow[CPU_WINS], slow[GPU_WINS]) > 0.3 * slow.total(), "equal over all starts"
 
 
-def test_a_bench_prints_the_rows_that_its_time_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bench_prints_the_rows_that_its_time_allows(monkeypatch):
     """`small_calls` printed nothing within 60 s, for each of 25 rows waited for the last one."""
     clock = [0.0]
 
@@ -193,29 +190,27 @@ def test_a_bench_prints_the_rows_that_its_time_allows(monkeypatch: pytest.Monkey
     assert "too few" in {name: text for name, _, text in small_calls.rows(ways, 3.0)}["run"]
 
 
-def test_the_planted_work_is_in_proportion_to_the_plan() -> None:
+def test_the_planted_work_is_in_proportion_to_the_plan():
     row = torch.rand(1100)
     plain, planted = (step_of(row, 1000, percent) for percent in (0.0, 2.0))
     assert (plain.numel(), planted.numel()) == (1000, 1020)
     assert torch.equal(planted[:1000], plain)
 
 
-def test_a_plant_as_planned_is_printed_with_its_interval(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plant_as_planned_is_printed_with_its_interval(capsys):
     require_plant(measured(lasting(1000, 0.01), lasting(1020, 0.01, seed=2)), 2.0)
     assert re.search(r"\+[12]\.\d\d % \(\+\d\.\d\d to \+\d\.\d\d %, 60 pairs\)", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(("longer", "noise"), [(1.145, 0.001), (1.0, 0.001), (1.005, 0.0001), (1.02, 0.5)], ids=str)
-def test_nothing_is_judged_by_another_plant(longer: float, noise: float) -> None:
+def test_nothing_is_judged_by_another_plant(longer, noise):
     """+14.5 % is what 357 rows in place of 350 were on an H200: another kernel."""
     with pytest.raises(SystemExit) as end:
         require_plant(measured(lasting(1000, noise), lasting(1000 * longer, noise, seed=2)), 2.0)
     assert end.value.code not in (0, None)
 
 
-def test_a_figure_is_printed_and_written_with_what_repeats_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_figure_is_printed_and_written_with_what_repeats_it(tmp_path, monkeypatch, capsys):
     record("Duets called different", "not written")
     monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures.ndjson"))
     monkeypatch.setenv("BENCH_PART", "duet")
@@ -234,7 +229,7 @@ def test_a_figure_is_printed_and_written_with_what_repeats_it(
     assert "older than its code" in code_since(figure, tmp_path)
 
 
-def test_every_figure_of_the_docs_is_printed_by_the_command_beside_it() -> None:
+def test_every_figure_of_the_docs_is_printed_by_the_command_beside_it():
     for each in figures():
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", each["date"]), each
         assert re.fullmatch(r"[0-9a-f]{8}", each["commit"]), each
@@ -254,7 +249,7 @@ def test_every_figure_of_the_docs_is_printed_by_the_command_beside_it() -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "figures.md"], ids=lambda page: page.name)
-def test_a_paragraph_that_names_the_page_of_figures_quotes_only_what_stands_there(page: Path) -> None:
+def test_a_paragraph_that_names_the_page_of_figures_quotes_only_what_stands_there(page):
     known = (ROOT / "docs" / "figures.md").read_text()
     for paragraph in re.split(r"\n\n|\n(?=- )", page.read_text()):
         if "(figures.md" in paragraph or "(docs/figures.md" in paragraph:

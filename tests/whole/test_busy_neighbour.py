@@ -3,10 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import Device
@@ -17,7 +15,7 @@ SPIN = "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nprint('on',
 
 
 @pytest.fixture
-def busy_cores() -> Iterator[int]:
+def busy_cores():
     """A process that spins on each core that we may use; how many."""
     cores = sorted(os.sched_getaffinity(0))
     spinners = [subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE) for core in cores]
@@ -33,7 +31,7 @@ def busy_cores() -> Iterator[int]:
 
 
 @pytest.mark.slow
-def test_threads_without_a_core_are_told_with_who_used_it(cpugpu: CommandLine, busy_cores: int) -> None:
+def test_threads_without_a_core_are_told_with_who_used_it(cpugpu, busy_cores):
     watch = HostWatch()
     watch.begin(Device("cpu", "this one"))
     if watch.end().waited is None:

@@ -1,7 +1,6 @@
 """Every published experiment at small scale, through the command line, on the CPU: times, and what was scaled."""
 
 import pytest
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import EpochFinished
@@ -11,7 +10,7 @@ from cpugpu_tui.workloads import PRESETS
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.small is not None])
-def test_it_runs_to_its_end(cpugpu: CommandLine, name: str) -> None:
+def test_it_runs_to_its_end(cpugpu, name):
     """The whole set takes under two minutes on two cores: `pytest --durations=0` says how long."""
     small = PRESETS[name].small
     assert small is not None
@@ -29,13 +28,13 @@ def test_it_runs_to_its_end(cpugpu: CommandLine, name: str) -> None:
         assert all(event.accuracy is not None and event.accuracy > 0.2 for event in epochs)
 
 
-def test_the_table_says_what_was_scaled_and_how_to_run_it_again(cpugpu: CommandLine) -> None:
+def test_the_table_says_what_was_scaled_and_how_to_run_it_again(cpugpu):
     done = cpugpu("run", "matmul-sweep", "--scale", "small", "--device", "cpu", "--rounds", "1", "--no-save")
     assert "1 to 501 in steps of 100" in done.out
     assert "--scale small --rounds 1" in done.out
 
 
-def test_a_folder_without_digits_fails_its_cases_and_says_which_file(cpugpu: CommandLine, tmp_path: object) -> None:
+def test_a_folder_without_digits_fails_its_cases_and_says_which_file(cpugpu, tmp_path):
     done = cpugpu(
         "run", "mnist-mlp", "--scale", "small", "--mnist", str(tmp_path), "--device", "cpu", "--no-save", "--json"
     )
@@ -47,7 +46,7 @@ def test_a_folder_without_digits_fails_its_cases_and_says_which_file(cpugpu: Com
 
 
 @pytest.mark.parametrize("scale", ["tiny", ""])
-def test_an_unknown_scale_is_refused(cpugpu: CommandLine, scale: str) -> None:
+def test_an_unknown_scale_is_refused(cpugpu, scale):
     done = cpugpu("run", "quick", "--scale", scale)
     assert done.code == EXIT_USAGE
     assert "full or small" in done.err

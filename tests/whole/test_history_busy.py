@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine, next_event
+from tests.helpers.command_line import FAST, next_event
 
 from cpugpu_tui.cli.running import saving
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT
@@ -26,7 +26,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def nowhere(cpugpu: CommandLine) -> CommandLine:
+def nowhere(cpugpu):
     """A history in a folder that is not there."""
     cpugpu.database = cpugpu.database.parent / "nowhere" / "history.db"
     return cpugpu
@@ -43,7 +43,7 @@ def nowhere(cpugpu: CommandLine) -> CommandLine:
     ],
     ids=["run", "json", "repeat", "fleet", "machine"],
 )
-def test_whatever_runs_says_in_the_end_that_it_is_not_saved(nowhere: CommandLine, words: tuple[str, ...]) -> None:
+def test_whatever_runs_says_in_the_end_that_it_is_not_saved(nowhere, words):
     done = nowhere(*words)
     assert done.code == EXIT_UNFIT
     (said,) = [line for line in done.err.splitlines() if line.startswith("Not saved: ")]
@@ -55,18 +55,18 @@ def test_whatever_runs_says_in_the_end_that_it_is_not_saved(nowhere: CommandLine
         assert f" {cases} cases " in said
 
 
-def test_a_code_that_tells_of_the_results_stays(nowhere: CommandLine) -> None:
+def test_a_code_that_tells_of_the_results_stays(nowhere):
     done = nowhere.here("run", "matmul", "--size", "16,64", "--rounds", "5", "--simulate", f"{FAST},error_size=64")
     assert done.code == EXIT_CASES_FAILED
     assert "Not saved: " in done.err
 
 
-def test_what_is_not_to_be_saved_is_no_failure(nowhere: CommandLine) -> None:
+def test_what_is_not_to_be_saved_is_no_failure(nowhere):
     done = nowhere.here(*RUN, "--no-save")
     assert (done.code, done.err) == (EXIT_OK, "")
 
 
-def test_a_lock_that_ends_costs_nothing_and_one_that_stays_costs_exit_4(cpugpu: CommandLine) -> None:
+def test_a_lock_that_ends_costs_nothing_and_one_that_stays_costs_exit_4(cpugpu):
     slow = (*RUN[:-1], f"{FAST},pace=1", "--json")
     for stays in (False, True):
         with cpugpu.start(*slow) as process:
@@ -84,9 +84,7 @@ def test_a_lock_that_ends_costs_nothing_and_one_that_stays_costs_exit_4(cpugpu: 
 
 
 @pytest.mark.parametrize(("simulated", "code"), [(FAST, EXIT_UNFIT), (f"{FAST},gpu_ns_per_flop=0.2", 1)])
-def test_a_gate_that_passes_unsaved_exits_4_and_one_that_fails_exits_1(
-    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, simulated: str, code: int
-) -> None:
+def test_a_gate_that_passes_unsaved_exits_4_and_one_that_fails_exits_1(cpugpu, monkeypatch, simulated, code):
     monkeypatch.setattr(saving, "LAST_TRY_S", 0.1)
     assert cpugpu.here(*RUN, "--repeat", "5").code == EXIT_OK
     assert cpugpu.here("baseline", "main", "latest").code == EXIT_OK

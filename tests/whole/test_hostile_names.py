@@ -1,10 +1,9 @@
 """Names of files, hosts and options that a terminal would obey: they are spelled out, whatever prints them."""
 
 import os
-from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import CommandLine, Outcome
+from tests.helpers.command_line import Outcome
 
 from cpugpu_tui.errors import shown
 
@@ -22,7 +21,7 @@ HOSTILE = f"a{TITLE}{CSI}{BIDI}{BYTES}b"
         ("12\u202f000\xa0µs – Müller 東京", "12\u202f000\xa0µs – Müller 東京"),
     ],
 )
-def test_what_a_terminal_would_obey_is_spelled_out(text: str, expected: str) -> None:
+def test_what_a_terminal_would_obey_is_spelled_out(text, expected):
     assert shown(text) == expected
     shown(text).encode()
 
@@ -76,9 +75,7 @@ def harmless(done: Outcome) -> bool:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_hostile_name_is_printed_and_not_obeyed(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_a_hostile_name_is_printed_and_not_obeyed(cpugpu, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     done = cpugpu.here(*(word.replace("{}", HOSTILE) for word in command.split()))
     assert harmless(done), done
@@ -88,9 +85,7 @@ def test_a_hostile_name_is_printed_and_not_obeyed(
 
 @pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0",
                                                               "PYTHONCOERCECLOCALE": "0"}])  # fmt: skip
-def test_a_name_that_is_not_utf8_is_refused_in_every_locale(
-    cpugpu: CommandLine, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_a_name_that_is_not_utf8_is_refused_in_every_locale(cpugpu, tmp_path, environment):
     file = os.fsencode(tmp_path) + b"/a\xff\x1b]0;owned\x07.py"
     for command in (["new-workload", "mine", "--out"], ["list", "--workloads"], ["run", "mnist-mlp", "--mnist"]):
         done = cpugpu(*command, os.fsdecode(file), **environment)
@@ -100,7 +95,7 @@ def test_a_name_that_is_not_utf8_is_refused_in_every_locale(
     assert not os.path.exists(file)
 
 
-def test_a_path_goes_into_a_pipe_as_it_is(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_path_goes_into_a_pipe_as_it_is(cpugpu, tmp_path):
     folder = tmp_path / "a b"
     done = cpugpu("config", "path", XDG_CONFIG_HOME=str(folder))
     assert done.out.strip() == str(folder / "cpugpu-tui" / "config.toml")

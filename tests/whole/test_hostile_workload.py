@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine, Outcome
+from tests.helpers.command_line import FAST, Outcome
 
 from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
 from cpugpu_tui.transport import agent_pool, agent_process
@@ -77,7 +77,7 @@ NAMES = ("raises", "exits", "dies", "prints", "returns-none", "costs-raise", "co
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> Path:
+def hostile(tmp_path):
     path = tmp_path / "hostile.py"
     path.write_text(HOSTILE)
     return path
@@ -93,7 +93,7 @@ def outcomes(done: Outcome) -> dict[str, str]:
     return found
 
 
-def test_each_spoils_its_own_rows(cpugpu: CommandLine, hostile: Path) -> None:
+def test_each_spoils_its_own_rows(cpugpu, hostile):
     done = cpugpu("run", *NAMES, "--workloads", hostile, "--device", "cpu", "--scale", "small", "--rounds", 2, "--json")
     found = outcomes(done)
     assert done.code == 3
@@ -121,7 +121,7 @@ def test_each_spoils_its_own_rows(cpugpu: CommandLine, hostile: Path) -> None:
     assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
 
 
-def test_a_variant_of_another_shape_is_a_mismatch(cpugpu: CommandLine, hostile: Path) -> None:
+def test_a_variant_of_another_shape_is_a_mismatch(cpugpu, hostile):
     run = ("run", "odd-shape", "--variant", "odd", "--size", 10, "--workloads", hostile, "--device", "cpu")
     done = cpugpu(*run, "--scale", "small", "--json")
     assert done.code == 3
@@ -142,9 +142,7 @@ def test_a_variant_of_another_shape_is_a_mismatch(cpugpu: CommandLine, hostile: 
         ("import os\nos.close(1)\nos.close(2)\nimport sys\nsys.exit(4)\n", "code 4"),
     ],
 )  # fmt: skip
-def test_whatever_it_does_while_it_is_loaded_is_one_sentence(
-    text: str, said: str, cpugpu: CommandLine, tmp_path: Path
-) -> None:
+def test_whatever_it_does_while_it_is_loaded_is_one_sentence(text, said, cpugpu, tmp_path):
     path = tmp_path / "own.py"
     path.write_text(text)
     done = cpugpu("run", "matmul", "--size", 64, "--workloads", path, "--simulate", FAST)
@@ -156,7 +154,7 @@ def test_whatever_it_does_while_it_is_loaded_is_one_sentence(
     assert not cpugpu.database.exists()
 
 
-def test_one_that_never_ends_is_given_up(cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_never_ends_is_given_up(cpugpu, tmp_path, monkeypatch):
     path = tmp_path / "own.py"
     path.write_text("while True:\n    pass\n")
     monkeypatch.setattr(agent_process, "LOAD_LIMIT_S", 0.5)
@@ -168,9 +166,7 @@ def test_one_that_never_ends_is_given_up(cpugpu: CommandLine, tmp_path: Path, mo
     assert finished.exit_code == 2
 
 
-def test_a_package_that_ends_the_agent_spoils_no_run_that_has_no_use_for_it(
-    cpugpu: CommandLine, tmp_path: Path
-) -> None:
+def test_a_package_that_ends_the_agent_spoils_no_run_that_has_no_use_for_it(cpugpu, tmp_path):
     (tmp_path / "bad_package.py").write_text("import os\nos._exit(9)\n")
     facts = tmp_path / "bad_package-1.0.dist-info"
     facts.mkdir()
@@ -184,7 +180,7 @@ def test_a_package_that_ends_the_agent_spoils_no_run_that_has_no_use_for_it(
     assert "exit code 9" in done.err
 
 
-def test_on_the_workers_thread_a_file_that_ends_the_process_is_refused_too(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_on_the_workers_thread_a_file_that_ends_the_process_is_refused_too(cpugpu, tmp_path):
     path = tmp_path / "own.py"
     path.write_text("import os\nos._exit(9)\n")
     done = cpugpu("run", "matmul", "--worker", "thread", "--workloads", path, "--simulate", FAST)

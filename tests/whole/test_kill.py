@@ -82,7 +82,7 @@ def kill_app(folder: Path, lines: int, spins: int) -> None:
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(KILLS, marks=pytest.mark.slow)])
-def test_a_killed_app_leaves_no_agent_and_loses_nothing_that_was_shown(tmp_path: Path, kills: int) -> None:
+def test_a_killed_app_leaves_no_agent_and_loses_nothing_that_was_shown(tmp_path, kills):
     moments = random.Random(20)
     killings = [(index, moments.randrange(0, 70), moments.randrange(200_000)) for index in range(kills)]
     with ThreadPoolExecutor(2) as hands:
@@ -97,7 +97,7 @@ def folder_of(tmp_path: Path, index: int) -> Path:
     return folder
 
 
-def test_an_agent_that_hangs_goes_with_its_app(tmp_path: Path) -> None:
+def test_an_agent_that_hangs_goes_with_its_app(tmp_path):
     """It writes nothing that could fail: only the end of its stdin tells it."""
     command = CommandLine(tmp_path / "history.db")
     with command.start("run", "--json", "--simulate", f"{MACHINE},hang_size=64", "--size", "64") as process:
@@ -168,7 +168,7 @@ def last_attempts(finished: dict[str, list[model.Event]]) -> dict[str, list[mode
 
 
 @pytest.mark.parametrize("kills", [KILLS_PER_RUN * 2, pytest.param(KILLS, marks=pytest.mark.slow)])
-def test_a_killed_agent_costs_its_case_and_the_run_goes_on(tmp_path: Path, kills: int) -> None:
+def test_a_killed_agent_costs_its_case_and_the_run_goes_on(tmp_path, kills):
     with ThreadPoolExecutor(2) as hands:
         runs = [hands.submit(kill_agents, folder_of(tmp_path, seed), seed) for seed in range(kills // KILLS_PER_RUN)]
         assert sum(run.result() for run in runs) == kills

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -38,24 +37,24 @@ def shown_at(svg: str, percent: float) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
-def test_a_picture_can_be_embedded_anywhere(path: Path) -> None:
+def test_a_picture_can_be_embedded_anywhere(path):
     svg = path.read_text()
     assert len(svg.encode()) < 1_000_000
     assert not re.search(r"<script|<foreignObject|@import|url\((?!#)|href|https?://(?!www\.w3\.org|www\.textual)", svg)
     ET.fromstring(svg)
 
 
-def test_the_readme_shows_a_picture_that_moves() -> None:
+def test_the_readme_shows_a_picture_that_moves():
     assert "docs/demo.svg" in (ROOT / "README.md").read_text()
     assert "@keyframes" in (ROOT / "docs" / "demo.svg").read_text()
 
 
-async def test_the_same_recording_gives_the_same_picture() -> None:
+async def test_the_same_recording_gives_the_same_picture():
     first, second = [moving(await film(shipped(), moments=(2.05, 9.05))) for _ in range(2)]
     assert first == second
 
 
-async def test_each_frame_is_shown_in_its_turn_and_the_last_one_where_nothing_moves() -> None:
+async def test_each_frame_is_shown_in_its_turn_and_the_last_one_where_nothing_moves():
     frames = await film(shipped(), moments=(2.05, 9.05))
     picture = moving(frames)
     total_s = sum(frame.seconds for frame in frames)
@@ -67,7 +66,7 @@ async def test_each_frame_is_shown_in_its_turn_and_the_last_one_where_nothing_mo
     assert still(picture) == still(frames[-1].svg)
 
 
-def test_rows_that_do_not_change_are_drawn_once() -> None:
+def test_rows_that_do_not_change_are_drawn_once():
     one, two = (screenshot("16 CPU", below) for below in ("running", "done"))
     svg = moving([Frame(one, 1.0), Frame(two, 3.0)])
     assert [svg.count(word) for word in ("16 CPU", "running", "done")] == [1, 1, 1]

@@ -6,17 +6,14 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.nvml_library import (
     LOST,
     NO_PERMISSION,
-    FakeNvml,
     fake_nvml,
     nvml_library,
     old_fake_nvml,
@@ -38,9 +35,7 @@ __all__ = ["fake_nvml", "machine", "nvml_library", "old_fake_nvml", "old_nvml_li
 @pytest.mark.parametrize(
     ("code", "reason"), [(3, "not-supported"), (4, "no-permission"), (13, "function-missing"), (999, "unknown")]
 )
-def test_a_driver_that_refuses_everything_leaves_no_zero(
-    fake_nvml: FakeNvml, machine: Machine, code: int, reason: str
-) -> None:
+def test_a_driver_that_refuses_everything_leaves_no_zero(fake_nvml, machine, code, reason):
     machine.rows()
     keep = ("Init", "Shutdown", "GetCount", "HandleByIndex")
     older = ("MemoryInfo", "PowerUsage", "Temperature", "CurrentClocksThrottleReasons", "ComputeRunningProcesses_v2")
@@ -57,7 +52,7 @@ def test_a_driver_that_refuses_everything_leaves_no_zero(
         assert row.persistence is None
 
 
-def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path, words: GoldenWords) -> None:
+def test_an_old_driver_gives_what_it_has(old_fake_nvml, tmp_path, words):
     old_fake_nvml.set("process:99999999", 5, gpu=0)
     old_fake_nvml.fail("field:186", 2)
     machine = Machine(old_fake_nvml, tmp_path, gpm=True)
@@ -81,9 +76,7 @@ def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path
 
 
 @pytest.mark.parametrize("clock_mhz", [0xFFFF_FFFF, -1])
-def test_what_stands_for_no_number_is_never_printed_as_one(
-    fake_nvml: FakeNvml, machine: Machine, clock_mhz: int
-) -> None:
+def test_what_stands_for_no_number_is_never_printed_as_one(fake_nvml, machine, clock_mhz):
     fake_nvml.set("clock:1", clock_mhz, gpu=0)
     fake_nvml.set("field:186", 0xFFFF_FFFF, gpu=0)
     fake_nvml.set("power_usage", 0xFFFF_FFFF, gpu=0)
@@ -100,14 +93,14 @@ def test_what_stands_for_no_number_is_never_printed_as_one(
     assert edge.is_average_power, "the average takes its place"
 
 
-def test_a_gpu_that_denies_itself_names_its_own_device_file(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_a_gpu_that_denies_itself_names_its_own_device_file(fake_nvml, machine):
     fake_nvml.set("minor", 3, gpu=1)
     machine.rows()
     fake_nvml.fail("*", NO_PERMISSION, gpu=1)
     assert "/dev/nvidia3." in (machine.rows(SLOW_S)[1].problem or ""), "GPU 1 of this container is not /dev/nvidia1"
 
 
-def test_a_pid_of_another_namespace_is_shown_without_a_name(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_a_pid_of_another_namespace_is_shown_without_a_name(fake_nvml, machine):
     fake_nvml.set("process:99999999", 300 << 20, gpu=0)
     fake_nvml.set(f"process:{os.getpid()}", -1, gpu=0)
     busy, free = machine.rows()
@@ -121,7 +114,7 @@ def test_a_pid_of_another_namespace_is_shown_without_a_name(fake_nvml: FakeNvml,
 # ------------------------------------------------------------------ GPUs that are lost
 
 
-def test_a_gpu_lost_in_mid_run_comes_back_by_itself(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_a_gpu_lost_in_mid_run_comes_back_by_itself(fake_nvml, machine):
     before = machine.rows()[1]
     fake_nvml.fail("*", LOST, gpu=1)
     healthy, lost = machine.rows(1)
@@ -137,7 +130,7 @@ def test_a_gpu_lost_in_mid_run_comes_back_by_itself(fake_nvml: FakeNvml, machine
     assert healthy.readings["throttled_power_cap_pct"].value == 0
 
 
-def test_a_gpu_lost_between_two_fields_is_lost(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_a_gpu_lost_between_two_fields_is_lost(fake_nvml, machine):
     machine.rows()
     fake_nvml.fail("field:74", LOST, gpu=1)
     healthy, lost = machine.rows(1)
@@ -192,7 +185,7 @@ class Watch:
 
 
 @pytest.fixture
-def watched() -> Iterator[Callable[[dict[str, str]], Watch]]:
+def watched():
     started: list[Watch] = []
 
     def start(environment: dict[str, str]) -> Watch:
@@ -204,9 +197,7 @@ def watched() -> Iterator[Callable[[dict[str, str]], Watch]]:
         watch.close()
 
 
-def test_with_a_library_that_is_none_the_host_is_watched_and_the_cause_said(
-    watched: Callable[[dict[str, str]], Watch], tmp_path: Path
-) -> None:
+def test_with_a_library_that_is_none_the_host_is_watched_and_the_cause_said(watched, tmp_path):
     # A file that is no library hides that of a machine that has one.
     (tmp_path / "libnvidia-ml.so.1").write_text("none")
     watch = watched({**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
@@ -223,9 +214,7 @@ def clock_age_s(event: dict[str, Any], gpu: int) -> float:
     return float(clock["age_s"])
 
 
-def test_a_driver_that_hangs_is_said_with_the_call_and_everything_else_goes_on(
-    fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch]
-) -> None:
+def test_a_driver_that_hangs_is_said_with_the_call_and_everything_else_goes_on(fake_nvml, watched):
     fake_nvml.set("count", 1)
     watch = watched(fake_nvml.environment)
     watch.until(lambda event: event["gpus"])
@@ -240,9 +229,7 @@ def test_a_driver_that_hangs_is_said_with_the_call_and_everything_else_goes_on(
     assert clock_age_s(watch.until(lambda event: event["problem"] is None), 0) < 1
 
 
-def test_a_gpu_that_hangs_is_named_and_the_healthy_one_is_read_on(
-    fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch]
-) -> None:
+def test_a_gpu_that_hangs_is_named_and_the_healthy_one_is_read_on(fake_nvml, watched):
     watch = watched(fake_nvml.environment)
     watch.until(lambda event: event["gpus"])
     fake_nvml.set("hang:nvmlDeviceGetUtilizationRates", 1, gpu=0)
@@ -262,9 +249,7 @@ def test_a_gpu_that_hangs_is_named_and_the_healthy_one_is_read_on(
     assert calls.count("nvmlShutdown") == calls.count("nvmlInitWithFlags") == 2, "both sessions are shut"
 
 
-def test_when_the_last_healthy_gpu_hangs_too_the_whole_driver_does(
-    fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch]
-) -> None:
+def test_when_the_last_healthy_gpu_hangs_too_the_whole_driver_does(fake_nvml, watched):
     watch = watched(fake_nvml.environment)
     watch.until(lambda event: event["gpus"])
     fake_nvml.set("hang:nvmlDeviceGetClockInfo", 1)
@@ -274,7 +259,7 @@ def test_when_the_last_healthy_gpu_hangs_too_the_whole_driver_does(
     assert watch.stop() < 8
 
 
-def test_stop_returns_while_a_call_hangs(fake_nvml: FakeNvml, watched: Callable[[dict[str, str]], Watch]) -> None:
+def test_stop_returns_while_a_call_hangs(fake_nvml, watched):
     fake_nvml.set("hang:nvmlInitWithFlags", 1)
     watch = watched(fake_nvml.environment)
     assert watch.until(lambda event: event["problem"])["gpus"] == []

@@ -127,7 +127,7 @@ def printed(show: object, *arguments: object, **named: object) -> str:
 
 
 @given(RUNS)
-def test_the_table_shows_any_run(run: Broken) -> None:
+def test_the_table_shows_any_run(run):
     state = make(run).state
     for width in (20, 80, 200):
         assert keys_within(spelled_table(state), width)
@@ -137,7 +137,7 @@ def test_the_table_shows_any_run(run: Broken) -> None:
 
 
 @given(RUNS)
-def test_every_export_has_any_run(run: Broken) -> None:
+def test_every_export_has_any_run(run):
     found = make(run)
     for one in (found, *anonymized([found], ["box"], ["zoe"])):
         for name in ("json", "ndjson", "csv", "markdown"):
@@ -149,14 +149,14 @@ def test_every_export_has_any_run(run: Broken) -> None:
 
 @settings(max_examples=8)
 @given(RUNS)
-def test_the_report_has_any_run(run: Broken) -> None:
+def test_the_report_has_any_run(run):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
     assert b"</html>" in b"".join(formats.rendered("html", [make(run)]))
 
 
 @given(RUNS, RUNS)
-def test_any_two_runs_can_be_compared_and_gated(one: Broken, other: Broken) -> None:
+def test_any_two_runs_can_be_compared_and_gated(one, other):
     base, new = (measured(make(run, name).events) for run, name in ((one, "a"), (other, "b")))
     assert base is not None
     assert new is not None
@@ -179,13 +179,13 @@ def test_any_two_runs_can_be_compared_and_gated(one: Broken, other: Broken) -> N
 
 
 @given(RUNS)
-def test_claims_are_judged_by_any_run(run: Broken) -> None:
+def test_claims_are_judged_by_any_run(run):
     judged = judge_all(numbers_of(points_of(make(run).state), (), (), simulated=True))
     assert printed(claims_cli.print_judged, judged)
 
 
 @given(RUNS)
-def test_the_app_shows_any_run(run: Broken) -> None:
+def test_the_app_shows_any_run(run):
     state = make(run).state
     look = rows.look_of(state, UNICODE, 12)
     for width in (60, 160):
@@ -200,7 +200,7 @@ def test_the_app_shows_any_run(run: Broken) -> None:
 
 
 @given(RUNS, RUNS)
-def test_a_fleet_shows_any_runs(one: Broken, other: Broken) -> None:
+def test_a_fleet_shows_any_runs(one, other):
     state = FleetState.of(hosts_of(["n1", "n2"]))
     for host, run in (("n1", one), ("n2", other)):
         for event in make(run, host).events:
@@ -220,7 +220,7 @@ def test_a_fleet_shows_any_runs(one: Broken, other: Broken) -> None:
     assert fleet_markdown(gate)
 
 
-def test_rows_without_times_have_the_columns_of_the_others() -> None:
+def test_rows_without_times_have_the_columns_of_the_others():
     """Ctrl+c in a run on two GPUs: the rest is skipped, on no device."""
     fates = [("finished", 0), *[("skipped", 0)] * 4]
     found = run_table(make((2, True, fates, "stopped")).state)

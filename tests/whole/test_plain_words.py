@@ -76,7 +76,7 @@ def strings(source: str) -> Iterator[str]:
             yield node.value
 
 
-def test_no_replaced_phrase_comes_back() -> None:
+def test_no_replaced_phrase_comes_back():
     texts = {path.relative_to(ROOT): words_of(path) for path in (*SOURCES, *PAGES)}
     wanted = [*(re.escape(phrase.lower()) for phrase in BEFORE), *PATTERNS]
     found = [
@@ -85,7 +85,7 @@ def test_no_replaced_phrase_comes_back() -> None:
     assert not found, "\n".join(found)
 
 
-def test_no_string_begins_with_what_is_missing() -> None:
+def test_no_string_begins_with_what_is_missing():
     found = [
         f"{path.relative_to(ROOT)}: {text[:80]}"
         for path in SOURCES
@@ -95,7 +95,7 @@ def test_no_string_begins_with_what_is_missing() -> None:
     assert not found, "\n".join(found)
 
 
-def test_phrases_are_found_across_lines_in_every_kind_of_text(tmp_path: Path) -> None:
+def test_phrases_are_found_across_lines_in_every_kind_of_text(tmp_path):
     file = tmp_path / "some.py"
     file.write_text('"""Some\n    text."""\nx = f"one {1} two"  # a comment\n# goes on\ny = ("an" \n " end")\n')
     text = words_of(file)

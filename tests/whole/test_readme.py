@@ -23,19 +23,19 @@ by_name = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 @by_name
-def test_outputs_figures_and_keys_are_what_the_program_says_now(page: Path) -> None:
+def test_outputs_figures_and_keys_are_what_the_program_says_now(page):
     text = page.read_text()
     assert renewed(text) == text, "run `make readme`, and look at what changed"
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     data = README.read_bytes()
     assert len(data) <= 10_000
     assert data.count(b"\n") <= 120
 
 
 @by_name
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_leads_somewhere(page):
     for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
         file = page.parent / target if target else page
         assert file.exists(), target
@@ -48,7 +48,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_chinese_readme_has_the_same_headings_code_and_figures() -> None:
+def test_the_chinese_readme_has_the_same_headings_code_and_figures():
     ours, theirs = (page.read_text() for page in (README, ROOT / "docs" / "README.zh.md"))
     assert re.findall(r"^```[\s\S]*?^```", ours, flags=re.MULTILINE) == re.findall(
         r"^```[\s\S]*?^```", theirs, flags=re.MULTILINE
@@ -61,26 +61,26 @@ def test_the_chinese_readme_has_the_same_headings_code_and_figures() -> None:
             assert set(re.findall(what, translated)) == set(re.findall(what, section)), section.splitlines()[0]
 
 
-def test_readme_leads_to_every_page() -> None:
+def test_readme_leads_to_every_page():
     linked = set(re.findall(r"\]\((docs/[^)#]+\.md)\)", README.read_text()))
     assert {str(page.relative_to(ROOT)) for page in PAGES if page != README} <= linked
 
 
 @by_name
-def test_commands_that_are_named_exist(page: Path) -> None:
+def test_commands_that_are_named_exist(page):
     known = set(get_group(app).commands)
     used = set(re.findall(r"^(?:\$ )?cpugpu-tui ([a-z][a-z-]*)", page.read_text(), flags=re.MULTILINE))
     assert used <= known
 
 
-def test_every_command_is_explained() -> None:
+def test_every_command_is_explained():
     headings = set(re.findall(r"^## (.+)$", COMMANDS.read_text(), flags=re.MULTILINE))
     assert {name.removeprefix("cpugpu-tui ") for name, _ in commands(get_group(app), "cpugpu-tui")} - {
         "cpugpu-tui"
     } <= headings
 
 
-def test_every_option_is_in_the_reference() -> None:
+def test_every_option_is_in_the_reference():
     text = COMMANDS.read_text()
     options = {
         option
@@ -93,7 +93,7 @@ def test_every_option_is_in_the_reference() -> None:
     assert {option for option in options if f"{option}" not in text} == set()
 
 
-def test_what_the_program_is_said_to_print_is_in_its_sources() -> None:
+def test_what_the_program_is_said_to_print_is_in_its_sources():
     """Troubleshooting is searched for the words on the screen."""
     table = CONFIGURATION.read_text().partition("## Troubleshooting")[2]
     quoted = [
@@ -106,13 +106,13 @@ def test_what_the_program_is_said_to_print_is_in_its_sources() -> None:
     assert [words for words in quoted if words not in sources] == []
 
 
-def test_exit_codes_are_those_of_the_program() -> None:
+def test_exit_codes_are_those_of_the_program():
     rows = re.findall(r"^\| ([\d, ]+) \|", COMMANDS.read_text(), flags=re.MULTILINE)
     ours = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
     assert {int(code) for row in rows for code in row.split(",")} == ours | {128 + SIGHUP, 128 + SIGQUIT, 128 + SIGTERM}
 
 
-def test_the_installation_without_torch_names_all_other_dependencies() -> None:
+def test_the_installation_without_torch_names_all_other_dependencies():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     install = (ROOT / "docs" / "quickstart.md").read_text()
     (packages,) = re.findall(r"^\S+/pip install (\".*)$", install, flags=re.MULTILINE)

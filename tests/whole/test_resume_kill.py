@@ -123,9 +123,7 @@ class Chain:
 
 
 @pytest.mark.parametrize(("chain_count", "kills_per_chain"), [(1, 2), pytest.param(4, 13, marks=pytest.mark.slow)])
-def test_a_run_that_is_killed_and_resumed_measures_every_case_once(
-    tmp_path: Path, chain_count: int, kills_per_chain: int
-) -> None:
+def test_a_run_that_is_killed_and_resumed_measures_every_case_once(tmp_path, chain_count, kills_per_chain):
     chains = []
     for seed in range(chain_count):
         folder = tmp_path / str(seed)

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import CaseFailed, CasesChosen
@@ -17,7 +17,7 @@ def answer_of(out: str) -> dict[str, object]:
     return dict(line)
 
 
-def test_a_dead_agent_costs_one_size_of_a_search(cpugpu: CommandLine) -> None:
+def test_a_dead_agent_costs_one_size_of_a_search(cpugpu):
     done = cpugpu(*SEARCH, "--simulate", f"{SLOW},crash_size=200", "--json")
     assert done.code == EXIT_CASES_FAILED
     crashed = [event for event in done.events if isinstance(event, CaseFailed)]
@@ -29,7 +29,7 @@ def test_a_dead_agent_costs_one_size_of_a_search(cpugpu: CommandLine) -> None:
     assert found["high"] / found["low"] <= 1.1
 
 
-def test_the_time_limit_ends_a_search_with_what_it_has(cpugpu: CommandLine, limits_when_ready: None) -> None:
+def test_the_time_limit_ends_a_search_with_what_it_has(cpugpu, limits_when_ready):
     done = cpugpu.here(*SEARCH, "--simulate", f"{SLOW},pace=0.5", "--max-seconds", "1.5")
     assert done.code == EXIT_OK
     assert "--max-seconds" in done.out

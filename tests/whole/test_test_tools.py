@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -18,7 +17,7 @@ from tests.helpers.golden import WORDS, GoldenWords, sections_of
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def test_each_golden_text_belongs_to_a_test() -> None:
+def test_each_golden_text_belongs_to_a_test():
     """Remove the section of a test that was renamed or deleted by hand."""
     orphans = []
     for file in WORDS.glob("*.txt"):
@@ -31,7 +30,7 @@ def test_each_golden_text_belongs_to_a_test() -> None:
     assert not orphans
 
 
-def test_another_wording_fails_until_it_is_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_wording_fails_until_it_is_renewed(tmp_path, monkeypatch):
     file = tmp_path / "room.txt"
     monkeypatch.setenv("RENEW_GOLDEN", "1")
     first = GoldenWords(file, "test_a.py::test_b")
@@ -67,7 +66,7 @@ def test_third_is_skipped():
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_each_test_has_one_line_as_it_ends(workers: str, tmp_path: Path) -> None:
+def test_each_test_has_one_line_as_it_ends(workers, tmp_path):
     (tmp_path / "test_suite.py").write_text(SUITE)
     results = tmp_path / "results.ndjson"
     results.touch()
@@ -89,7 +88,7 @@ def test_each_test_has_one_line_as_it_ends(workers: str, tmp_path: Path) -> None
     assert any("the cause" in line for each in found for line in each["cause"])
 
 
-def test_the_fuzzer_names_the_try_that_repeats_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fuzzer_names_the_try_that_repeats_a_fault(monkeypatch):
     """A traceback, a wrong end, a hang and a left-over process, each in the third try of a seed."""
     monkeypatch.setattr(trying, "TRY_S", 0.2)
     monkeypatch.setattr(trying, "left_over", lambda: ["77 sleep"] if faults == ["process"] else [])
@@ -117,7 +116,7 @@ def test_the_fuzzer_names_the_try_that_repeats_a_fault(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("attempt", [sizes, own_code, types])
-def test_a_few_thousand_hostile_values_are_taken_or_refused(attempt: Callable[[Random], str]) -> None:
+def test_a_few_thousand_hostile_values_are_taken_or_refused(attempt):
     tally = Tally()
     for number in range(700):
         one_try(Surface(attempt.__name__, attempt), 33, number, tally)

@@ -5,11 +5,10 @@ Its databases are held to this by test_store_golden.py, its telemetry traces (`t
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import FAST, ROOT, CommandLine
+from tests.helpers.command_line import FAST, ROOT
 from tests.helpers.fleet.fleet_command import QUICK, ends, fleet, inventory, states
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -29,7 +28,7 @@ def extremes(results: list[dict[str, Any]]) -> dict[tuple[str, str, str], tuple[
 
 
 @pytest.mark.parametrize("name", ["run.json", "run.ndjson"])
-def test_an_export_comes_in_with_its_numbers_and_its_environment(cpugpu: CommandLine, name: str) -> None:
+def test_an_export_comes_in_with_its_numbers_and_its_environment(cpugpu, name):
     """Made by `run matmul --size 64,2048 --rounds 5 --simulate default` and `export --anonymize`."""
     (before,) = json.loads((WRITTEN / "run.json").read_text())["runs"]
     assert cpugpu.here("import", WRITTEN / name).code == EXIT_OK
@@ -43,7 +42,7 @@ def test_an_export_comes_in_with_its_numbers_and_its_environment(cpugpu: Command
     assert (shown.code, "34.6 ms" in shown.out) == (EXIT_OK, True)
 
 
-def test_a_workload_file_runs(cpugpu: CommandLine) -> None:
+def test_a_workload_file_runs(cpugpu):
     """Made by `new-workload relu6`."""
     done = cpugpu("run", "relu6", "--workloads", WRITTEN / "relu6.py", "--size", "16,64", "--simulate", FAST, "--json")
     assert (done.code, done.err) == (EXIT_OK, "")
@@ -52,7 +51,7 @@ def test_a_workload_file_runs(cpugpu: CommandLine) -> None:
     }  # fmt: skip
 
 
-def test_a_config_file_means_what_it_meant(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_config_file_means_what_it_meant(cpugpu, tmp_path):
     """With a preset, keys, and a theme of the person's own, as `config show --json` said then."""
     folder = tmp_path / "config" / "cpugpu-tui"
     folder.mkdir(parents=True)
@@ -66,14 +65,14 @@ def test_a_config_file_means_what_it_meant(cpugpu: CommandLine, tmp_path: Path) 
     assert [line for line in then if line not in now] == [line for line in then if line.get("key") == "database"]
 
 
-def test_a_theme_can_be_chosen() -> None:
+def test_a_theme_can_be_chosen():
     (theme,), broken = load_themes(WRITTEN)
     assert (theme.name, theme.dark, theme.primary) == ("mine", True, "#6f9fd8")
     assert theme.variables["series-gpu"] == "#f2a65a"
     assert [each.path.name for each in broken] == ["config.toml"], "which is no theme"
 
 
-def test_an_agent_of_another_version_is_named_and_costs_its_host_alone(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_an_agent_of_another_version_is_named_and_costs_its_host_alone(cpugpu, tmp_path):
     agent = tmp_path / "agent"
     hello = '{"event":"Hello","protocol":0,"environment":{}}'
     agent.write_text(f"#!/bin/sh\necho '{{\"event\":\"HostReached\"}}'\necho '{hello}'\nexec cat >/dev/null\n")

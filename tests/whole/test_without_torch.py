@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from tests.demo.record import packed
-from tests.helpers.command_line import FAST, CommandLine, Outcome
+from tests.helpers.command_line import FAST, Outcome
 
 from cpugpu_tui.demo.recording import shipped
 
@@ -14,7 +13,7 @@ Call = Callable[..., Outcome]
 
 
 @pytest.fixture
-def without_torch(cpugpu: CommandLine, tmp_path: Path) -> Call:
+def without_torch(cpugpu, tmp_path):
     """`cpugpu-tui` in processes that cannot import torch; its history holds two simulated runs."""
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "torch.py").write_text(
@@ -31,7 +30,7 @@ def without_torch(cpugpu: CommandLine, tmp_path: Path) -> Call:
     return call
 
 
-def test_the_demo_the_history_and_what_is_made_of_it_need_no_torch(without_torch: Call, tmp_path: Path) -> None:
+def test_the_demo_the_history_and_what_is_made_of_it_need_no_torch(without_torch, tmp_path):
     recording = tmp_path / "short.gz"
     recording.write_bytes(packed([shipped().runs[0]]))
     for arguments, said in {
@@ -50,7 +49,7 @@ def test_the_demo_the_history_and_what_is_made_of_it_need_no_torch(without_torch
         assert "torch'" not in done.out + done.err, arguments
 
 
-def test_a_run_without_torch_says_what_to_do_and_exits_4(without_torch: Call) -> None:
+def test_a_run_without_torch_says_what_to_do_and_exits_4(without_torch):
     done = without_torch("run", "matmul", "--size", "16", "--no-save")
     assert (done.code, done.out) == (4, "")
     assert "No module named 'torch'" in done.err

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,7 +88,7 @@ main()
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> list[str]:
+def agent(tmp_path):
     """The command of an agent that knows the hostile workload."""
     (tmp_path / "hostile.py").write_text(HOSTILE)
     driver = tmp_path / "agent.py"
@@ -125,28 +124,28 @@ def outcomes(told: list[dict[str, Any]]) -> dict[int, str]:
     return found
 
 
-def test_what_does_not_fit_says_need_and_free_known_beforehand_or_not(agent: list[str]) -> None:
+def test_what_does_not_fit_says_need_and_free_known_beforehand_or_not(agent):
     told, _ = told_by(agent, 9, 8, 1)
     assert outcomes(told) == {9: "oom", 8: "oom", 1: "ok"}
     messages = [event["message"] for event in told if event.get("kind") == "oom"]
     assert all("Needs" in message and "free" in message for message in messages)
 
 
-def test_denormals_are_named_when_they_are_not_flushed(agent: list[str]) -> None:
+def test_denormals_are_named_when_they_are_not_flushed(agent):
     for flush, named in ((False, True), (True, False)):
         told, _ = told_by(agent, 4, flush_denormals=flush)
         marks = {mark for event in told for mark in event.get("marks", ())}
         assert ("denormals" in marks) == named
 
 
-def test_what_ends_the_process_names_its_case_before(agent: list[str]) -> None:
+def test_what_ends_the_process_names_its_case_before(agent):
     told, code = told_by(agent, 1, 6)
     assert code == 7
     assert told[-1]["event"] == "Progressed"
     assert "/6/" in told[-1]["case"]
 
 
-def test_what_never_returns_names_its_case_before(agent: list[str]) -> None:
+def test_what_never_returns_names_its_case_before(agent):
     told, _ = told_by(agent, 7, until="first call")
     assert told[-1]["event"] == "Progressed"
     assert "/7/" in told[-1]["case"]

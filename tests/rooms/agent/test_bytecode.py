@@ -23,7 +23,7 @@ print(sys.pycache_prefix or "")
 
 
 @pytest.fixture
-def package(tmp_path: Path) -> Path:
+def package(tmp_path):
     """A package without bytecode."""
     folder = tmp_path / "site" / MODULE
     folder.mkdir(parents=True)
@@ -43,20 +43,20 @@ def started(package: Path, *, writes: bool) -> tuple[str, list[str]]:
     return done.stdout.strip(), [each.name for each in cache.rglob(f"{MODULE}/*.pyc")]
 
 
-def test_where_python_may_not_write_the_cache_keeps_it_for_this_user_alone(package: Path) -> None:
+def test_where_python_may_not_write_the_cache_keeps_it_for_this_user_alone(package):
     folder, kept = started(package, writes=False)
     assert folder == str(package.parents[1] / "cache" / "cpugpu-tui" / "bytecode")
     assert len(kept) == 1
     assert os.stat(folder).st_mode & 0o777 == 0o700
 
 
-def test_where_python_writes_it_or_has_written_it_the_cache_stays_empty(package: Path) -> None:
+def test_where_python_writes_it_or_has_written_it_the_cache_stays_empty(package):
     assert started(package, writes=True) == ("", [])
     assert (package / "__pycache__").is_dir()
     assert started(package, writes=False) == ("", [])
 
 
-def test_a_folder_that_others_may_write_is_not_used(package: Path) -> None:
+def test_a_folder_that_others_may_write_is_not_used(package):
     folder = package.parents[1] / "cache" / "cpugpu-tui" / "bytecode"
     folder.mkdir(parents=True)
     folder.chmod(0o777)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Recorder, SpiedMachine, plan_of
 
 from cpugpu_tui.agent.main import work
@@ -42,7 +41,7 @@ def conducted(stop_at: int = 100) -> tuple[str, Conductor]:
     return Scheduler(PLAN, SpiedMachine(PLAN, conductor), conductor, control).run(), conductor
 
 
-def test_it_waits_before_each_case_each_round_and_its_end() -> None:
+def test_it_waits_before_each_case_each_round_and_its_end():
     status, conductor = conducted()
     assert status == "done"
     assert conductor.turns == [("64", 0), ("64", 1), ("64", 2), ("128", 0), ("128", 1), ("128", 2), ("end", 0)]
@@ -51,7 +50,7 @@ def test_it_waits_before_each_case_each_round_and_its_end() -> None:
     assert isinstance(conductor.events[turns[0] + 1], CaseStarted)
 
 
-def test_stopped_while_it_waits_it_times_nothing_more() -> None:
+def test_stopped_while_it_waits_it_times_nothing_more():
     status, conductor = conducted(stop_at=3)
     assert status == "stopped"
     assert [event.round_index for event in conductor.rounds] == [1, 1]
@@ -59,9 +58,7 @@ def test_stopped_while_it_waits_it_times_nothing_more() -> None:
     assert [event.kind for event in conductor.of(CaseFailed)] == ["skipped"]
 
 
-def test_contexts_are_created_before_the_first_turn_so_that_all_agents_do_it_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_contexts_are_created_before_the_first_turn_so_that_all_agents_do_it_at_once(monkeypatch):
     """One after the other, five starts on a GPU server spent 8 s on it."""
     control = Control()
     conductor = Conductor(control)
@@ -73,9 +70,7 @@ def test_contexts_are_created_before_the_first_turn_so_that_all_agents_do_it_at_
     assert before == [0], "a run of its own creates a context in its first case, which times it"
 
 
-def test_the_first_agent_of_a_pair_needs_the_memory_of_both(
-    monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_the_first_agent_of_a_pair_needs_the_memory_of_both(monkeypatch, words):
     """A product of 10,000² takes 1.2 GB; 2 GB are free."""
     case = Case("matmul", 10_000)
     monkeypatch.setattr(torch_machine.procfs, "available_memory_bytes", lambda: 2_000_000_000)

@@ -7,8 +7,6 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.listening import environment_of, heard, next_of, run_with
 from tests.helpers.runs.recorder import plan_of
 
@@ -21,7 +19,7 @@ from cpugpu_tui.transport.agent_pool import Agents, AgentThread
 from cpugpu_tui.workloads import Workload, contract
 
 
-def test_a_thread_runs_the_same_plan_and_is_named_in_the_run() -> None:
+def test_a_thread_runs_the_same_plan_and_is_named_in_the_run():
     agents = Agents(worker="thread", simulated=True)
     events = run_with(agents, plan_of(64, 128))
     environment = environment_of(events)
@@ -31,7 +29,7 @@ def test_a_thread_runs_the_same_plan_and_is_named_in_the_run() -> None:
     assert AgentThread(simulated=True, on_ready=None).pid == os.getpid()
 
 
-def test_in_a_thread_events_are_handed_over_in_gaps_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_thread_events_are_handed_over_in_gaps_only(monkeypatch):
     """A thread that wakes up for events would take the GIL from a timed block."""
     agent = AgentThread(simulated=True, on_ready=None)
     inbox = heard(agent)
@@ -42,7 +40,7 @@ def test_in_a_thread_events_are_handed_over_in_gaps_only(monkeypatch: pytest.Mon
     assert len(agent._held) > 20
 
 
-def test_kernels_run_on_torch_worker_in_this_process_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_run_on_torch_worker_in_this_process_too(monkeypatch):
     names: set[str] = set()
 
     class Spy(Workload):
@@ -77,7 +75,7 @@ def failing(*arguments: object, **more: object) -> Any:
     raise CaseError("error", "CUDA error: sticky", fatal=True)
 
 
-def test_a_fatal_failure_in_a_thread_is_its_row_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fatal_failure_in_a_thread_is_its_row_and_the_rest_goes_on(monkeypatch):
     honest = SimulatedTimer.device_samples
 
     def sticky_once(self: SimulatedTimer, op: Any, count: int) -> Any:
@@ -91,9 +89,7 @@ def test_a_fatal_failure_in_a_thread_is_its_row_and_the_rest_goes_on(monkeypatch
     assert getattr(ended[0], "message", "") == "CUDA error: sticky"
 
 
-def test_a_machine_that_cannot_be_made_ends_a_threads_run_with_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_machine_that_cannot_be_made_ends_a_threads_run_with_a_sentence(monkeypatch, words):
     """A process exits; a thread must report its end, or the session waits for ever."""
 
     def broken(*arguments: object) -> Any:
@@ -106,7 +102,7 @@ def test_a_machine_that_cannot_be_made_ends_a_threads_run_with_a_sentence(
     words(finished.message)
 
 
-def test_what_a_workload_started_in_this_process_ends_with_the_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_workload_started_in_this_process_ends_with_the_agents(monkeypatch):
     """It is no child of an agent's process, so nothing else would end it."""
     honest = SimulatedTimer.first_call
     started: list[subprocess.Popen[bytes]] = []

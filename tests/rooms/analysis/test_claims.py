@@ -1,13 +1,11 @@
 """Claims of the publications, judged by numbers of an H200 and by planted numbers with other outcomes."""
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.helpers.app.fake_run import DEVICES, finished, rounds
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
@@ -106,13 +104,13 @@ def judged(name: str, points: Sequence[TimedCase], ceilings: Sequence[model.Ceil
         ("p5-copies", FAILS), ("old-variables", OUTDATED),
     ],
 )  # fmt: skip
-def test_on_an_h200(words: GoldenWords, name: str, outcome: str) -> None:
+def test_on_an_h200(words, name, outcome):
     found = judged(name, H200)
     assert found.outcome == outcome
     words(found.here)
 
 
-def test_without_any_number_nothing_is_said_and_every_claim_says_what_it_needs() -> None:
+def test_without_any_number_nothing_is_said_and_every_claim_says_what_it_needs():
     for found in judge_all(Numbers()):
         assert found.outcome == (OUTDATED if found.claim.outdated else UNMEASURED), found
         assert found.here
@@ -120,7 +118,7 @@ def test_without_any_number_nothing_is_said_and_every_claim_says_what_it_needs()
         assert bool(command(found)) != found.claim.outdated, found.claim.id
 
 
-def test_outdated_claims_say_why() -> None:
+def test_outdated_claims_say_why():
     assert [claim.id for claim in CLAIMS if claim.outdated] == ["old-static-graphs", "old-variables", "old-one-vendor"]
     assert all(bool(claim.reason) == claim.outdated for claim in CLAIMS)
 
@@ -188,29 +186,27 @@ def test_outdated_claims_say_why() -> None:
         ),
     ],
 )  # fmt: skip
-def test_on_other_machines(words: GoldenWords, name: str, points: list[TimedCase], outcome: str) -> None:
+def test_on_other_machines(words, name, points, outcome):
     found = judged(name, points)
     assert found.outcome == outcome
     words(found.here)
 
 
-def test_arithmetic_is_the_reason_where_memory_is_fast_enough(words: GoldenWords) -> None:
+def test_arithmetic_is_the_reason_where_memory_is_fast_enough(words):
     fast_memory = replace(GPU, flops={"float32": 1e9}, copy_bytes_per_s=1e15)
     found = judged("p4-reason", [point("elementwise", "fresh", 10**8, S, 250 * MS, bytes_moved=2.4e9)], [fast_memory])
     assert found.outcome == HOLDS
     words(found.here)
 
 
-def test_a_claim_about_the_machine_is_measured_by_the_machine_card() -> None:
+def test_a_claim_about_the_machine_is_measured_by_the_machine_card():
     found = judged("p4-units", H200, ceilings=[CPU])
     assert (found.outcome, command(found)) == (UNMEASURED, "cpugpu-tui machine --measure")
     assert command(judged("p4-reason", H200, ceilings=[])) == "cpugpu-tui machine --measure"
 
 
 @pytest.mark.parametrize(("small", "large", "outcome"), [(8.0, 40.0, HOLDS), (8.0, 20.0, DEPENDS), (4.0, 20.0, FAILS)])
-def test_convolutions_are_held_against_products_of_as_many_flops(
-    words: GoldenWords, small: float, large: float, outcome: str
-) -> None:
+def test_convolutions_are_held_against_products_of_as_many_flops(words, small, large, outcome):
     products = [
         point("matmul", "default", n, 8 * US, (8 / gain) * US) for n, gain in ((144, 5.0), (300, 9.0), (576, 20.0))
     ]
@@ -225,7 +221,7 @@ def test_convolutions_are_held_against_products_of_as_many_flops(
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_each_request_is_a_plan_that_gives_what_the_claim_needs(name: str) -> None:
+def test_each_request_is_a_plan_that_gives_what_the_claim_needs(name):
     """A GPU that is 4× faster at every size gives each claim an outcome."""
     plan = build_plan(REQUESTS[name])
     gpu = {model.MOVING: MS, model.H2D_PAGEABLE: US, model.D2H_PAGEABLE: US, model.SYNCHRONISE: US}
@@ -235,17 +231,17 @@ def test_each_request_is_a_plan_that_gives_what_the_claim_needs(name: str) -> No
     assert len(plan.cases) <= 8
 
 
-def test_every_claim_that_can_be_measured_has_a_request_or_needs_the_card() -> None:
+def test_every_claim_that_can_be_measured_has_a_request_or_needs_the_card():
     without = {claim.id for claim in CLAIMS} - set(REQUESTS)
     assert without == {"p4-units", *(claim.id for claim in CLAIMS if claim.outdated)}
 
 
-def test_the_command_repeats_the_request() -> None:
+def test_the_command_repeats_the_request():
     assert command(judged("p3-batch-100", H200)) == "cpugpu-tui run jacobian --size 100 --variant loop"
     assert command(judged("p5-copies", H200)) == "cpugpu-tui run mnist-mlp --size 32 --scale small"
 
 
-def test_the_tally_counts_what_there_is(words: GoldenWords) -> None:
+def test_the_tally_counts_what_there_is(words):
     claims = judge_all(numbers_of(H200, (), (CPU, GPU), simulated=False))
     words([tally(claims), tally([each for each in claims if each.claim.publication == "P4"])])
 
@@ -272,7 +268,7 @@ def state_of(plan: model.Plan, cpu_ns: float = 4 * US, gpu_ns: float = US) -> Ru
     return state
 
 
-def test_only_finished_rows_of_float32_with_all_threads_count() -> None:
+def test_only_finished_rows_of_float32_with_all_threads_count():
     cases = (
         model.Case("matmul", 64),
         model.Case("matmul", 64, "bfloat16"),
@@ -290,7 +286,7 @@ def test_only_finished_rows_of_float32_with_all_threads_count() -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     opened = Store.open(tmp_path / "results.db")
     yield opened
     opened.close()
@@ -319,7 +315,7 @@ def saved(store: Store, hostname: str = "", **more: object) -> tuple[TimedCase, 
     return stored_points(store, hostname or platform.node(), (), (), **options)  # type: ignore[arg-type]
 
 
-def test_saved_runs_speak_the_newest_first_and_the_run_on_the_screen_before_them(store: Store) -> None:
+def test_saved_runs_speak_the_newest_first_and_the_run_on_the_screen_before_them(store):
     save(store, LOOP, 1 * MS, 9 * MS)
     save(store, LOOP, 9 * MS, 1 * MS)
     stored = saved(store)
@@ -332,7 +328,7 @@ def test_saved_runs_speak_the_newest_first_and_the_run_on_the_screen_before_them
     assert (batch.outcome, batch.sources) == (HOLDS, ("this run",))
 
 
-def test_simulated_and_real_runs_and_other_machines_never_mix(store: Store) -> None:
+def test_simulated_and_real_runs_and_other_machines_never_mix(store):
     save(store, replace(LOOP, simulation=model.Simulation()), 1 * MS, 9 * MS)
     assert saved(store) == ()
     assert [each.source for each in saved(store, simulated=True)] == ["run 1"]
@@ -341,7 +337,7 @@ def test_simulated_and_real_runs_and_other_machines_never_mix(store: Store) -> N
     assert numbers_of((), (), (CPU, simulated), simulated=True).cpu is None
 
 
-def test_no_more_runs_are_read_than_it_takes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_runs_are_read_than_it_takes(store, monkeypatch):
     for _ in range(5):
         save(store, LOOP, 1 * MS, 9 * MS)
     save(store, model.Plan("transfer", (model.Case("transfer", 4096, variant="d2d"),)), 1 * MS, 9 * MS)
@@ -356,7 +352,7 @@ def test_no_more_runs_are_read_than_it_takes(store: Store, monkeypatch: pytest.M
     assert read == ["run-3"]
 
 
-def test_an_older_run_with_a_gpu_counts_where_the_newest_had_none(store: Store) -> None:
+def test_an_older_run_with_a_gpu_counts_where_the_newest_had_none(store):
     save(store, LOOP, 1 * MS, 9 * MS)
     run_id = "without"
     events = [event for event in events_of(LOOP, run_id, 1 * MS, 1) if getattr(event, "device", "cpu") == "cpu"]

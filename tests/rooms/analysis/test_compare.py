@@ -2,11 +2,9 @@
 
 import math
 import random
-from collections.abc import Sequence
 
 import pytest
 from tests.helpers.bench import planted
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.noisy_series import BASE, NOISE, TRIALS, gate, loud_runs, noisy, pair, series, verdicts
 
 from cpugpu_tui.analysis import compare
@@ -33,7 +31,7 @@ from cpugpu_tui.render.comparison import interval_text, judged_text, percent_tex
 # ------------------------------------------------------------------ promises
 
 
-def test_of_200_pairs_of_equal_series_at_most_1_percent_are_called_different() -> None:
+def test_of_200_pairs_of_equal_series_at_most_1_percent_are_called_different():
     alarms, gate_alarms = 0, 0
     for seed in range(TRIALS):
         pairs = series(random.Random(seed), 25, 5, ())
@@ -45,7 +43,7 @@ def test_of_200_pairs_of_equal_series_at_most_1_percent_are_called_different() -
     assert planted.false_words(TRIALS) <= 0.01 * TRIALS
 
 
-def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent_by_5_runs() -> None:
+def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent_by_5_runs():
     """98.0 % of 800; 76 % while each case knew only its own variance."""
     found = [judge(series(random.Random(seed), 25, 5, (1.1,))) for seed in range(TRIALS)]
     assert sum(judged[0].verdict == SLOWER for judged in found) >= 0.95 * TRIALS
@@ -54,7 +52,7 @@ def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent
     assert held >= 0.98 * len(changes)
 
 
-def test_equal_series_whose_cases_differ_in_noise_or_have_two_modes_are_rarely_called_different() -> None:
+def test_equal_series_whose_cases_differ_in_noise_or_have_two_modes_are_rarely_called_different():
     """5 of 800 comparisons with unequal noise, 3 of 800 with two modes and 8 runs on each side."""
     alarms = 0
     for seed in range(TRIALS):
@@ -65,7 +63,7 @@ def test_equal_series_whose_cases_differ_in_noise_or_have_two_modes_are_rarely_c
     assert alarms <= 0.01 * 2 * TRIALS
 
 
-def test_the_gate_of_5_percent_finds_15_where_both_devices_have_25_cases() -> None:
+def test_the_gate_of_5_percent_finds_15_where_both_devices_have_25_cases():
     found = 0
     for seed in range(TRIALS):
         random_ = random.Random(seed)
@@ -75,13 +73,13 @@ def test_the_gate_of_5_percent_finds_15_where_both_devices_have_25_cases() -> No
 
 
 @pytest.mark.parametrize(("size", "runs"), [(1024, 8), (2048, 5)])
-def test_1_percent_of_kernel_time_is_found_in_95_percent_at_the_noise_of_a_gpu_server(size: int, runs: int) -> None:
+def test_1_percent_of_kernel_time_is_found_in_95_percent_at_the_noise_of_a_gpu_server(size, runs):
     """Kernels of 63 µs repeat within 0.31 %, those of 345 µs within 0.22 %."""
     found = planted.kernel_words(TRIALS, 1.01, size, runs)
     assert sum(each.verdict == SLOWER for each in found) >= 0.95 * TRIALS
 
 
-def test_4_percent_does_not_fail_a_gate_of_5_percent_and_7_percent_does() -> None:
+def test_4_percent_does_not_fail_a_gate_of_5_percent_and_7_percent_does():
     # By design at most 0.5 %: some latencies of that server differ by 15 % from run to run.
     assert planted.gate_outcomes(TRIALS, 1.04, 0.05).count(SLOWER) <= 0.01 * TRIALS
     assert planted.gate_outcomes(TRIALS, 1.07, 0.05).count(SLOWER) >= 0.95 * TRIALS
@@ -92,7 +90,7 @@ def test_4_percent_does_not_fail_a_gate_of_5_percent_and_7_percent_does() -> Non
             assert verdict(gate(pairs, 0.05)) != SLOWER
 
 
-def test_4_percent_passes_a_gate_of_5_percent_if_the_times_repeat_well() -> None:
+def test_4_percent_passes_a_gate_of_5_percent_if_the_times_repeat_well():
     results = [verdict(gate(planted_series(random.Random(seed), 14, 0.002, 1.04), 0.05)) for seed in range(TRIALS)]
     assert results.count(PASSED) >= 0.95 * TRIALS
 
@@ -104,7 +102,7 @@ def planted_series(random_: random.Random, cases: int, noise: float, factor: flo
     return [pair(runs(1.0), runs(factor), size) for size in range(1, cases + 1)]
 
 
-def test_of_equal_series_of_100_cases_which_are_judged_in_groups_few_are_called_different() -> None:
+def test_of_equal_series_of_100_cases_which_are_judged_in_groups_few_are_called_different():
     alarms = 0
     for seed in range(TRIALS):
         judged = judge(series(random.Random(seed), 100, 5, ()))
@@ -128,14 +126,14 @@ def test_of_equal_series_of_100_cases_which_are_judged_in_groups_few_are_called_
         ((101.6, 102.6, 100.6, 102.1, 101.1), UNDECIDED),
     ],
 )
-def test_the_verdict_is_what_the_medians_say(new: Sequence[float], word: str) -> None:
+def test_the_verdict_is_what_the_medians_say(new, word):
     (judged,) = judge([pair(BASE, new)])
     assert judged.verdict == word
 
 
 @pytest.mark.parametrize("new_ns", [(120.0,) * 5, (104.0,) * 5, (103.0,) * 5, (102.0,) * 5, (100.6,) * 5, (97.0,) * 5])
 @pytest.mark.parametrize("others", [0, 5, 24])
-def test_the_printed_interval_is_the_one_that_decided(new_ns: Sequence[float], others: int) -> None:
+def test_the_printed_interval_is_the_one_that_decided(new_ns, others):
     new = [ns + off for ns, off in zip(new_ns, (0.3, -0.7, 0.6, 0.1, -0.4), strict=True)]
     judged = judge([pair(BASE, new), *(pair(BASE, BASE, 100 + i) for i in range(others))])[0]
     low, high = judged.change.low, judged.change.high
@@ -147,7 +145,7 @@ def test_the_printed_interval_is_the_one_that_decided(new_ns: Sequence[float], o
     assert judged.confidence == pytest.approx(0.95 if is_inside else 1 - shared)
 
 
-def test_kernel_time_has_a_narrower_band_and_a_row_of_its_own() -> None:
+def test_kernel_time_has_a_narrower_band_and_a_row_of_its_own():
     new = [1.01 * ns for ns in (100.0, 100.1, 99.9, 100.05, 99.95)]
     base = (100.05, 99.9, 100.1, 99.95, 100.0)
     latency, kernels = judge([pair(base, new, device="GPU"), pair(base, new, device="GPU", metric=DEVICE)])
@@ -157,7 +155,7 @@ def test_kernel_time_has_a_narrower_band_and_a_row_of_its_own() -> None:
     assert wide.verdict == SAME
 
 
-def test_a_gate_may_have_another_limit_for_kernel_time() -> None:
+def test_a_gate_may_have_another_limit_for_kernel_time():
     new = [1.03 * ns for ns in BASE]
     pairs = [pair(BASE, new, device="GPU"), pair(BASE, new, device="GPU", metric=DEVICE)]
     limits = {LATENCY: 0.05, DEVICE: 0.005}
@@ -170,7 +168,7 @@ def test_a_gate_may_have_another_limit_for_kernel_time() -> None:
         assert each.outcome == (SLOWER if each.change.low > limit else PASSED if each.change.high <= limit else "")
 
 
-def test_gates_of_a_fleet_share_one_level() -> None:
+def test_gates_of_a_fleet_share_one_level():
     pairs = [pair(BASE, [1.075 * ns for ns in BASE])]
     limits = dict.fromkeys(BANDS, 0.05)
     (alone,), (shared,) = (judge_slowdowns(pairs, limits, sharers) for sharers in (1, 100))
@@ -178,7 +176,7 @@ def test_gates_of_a_fleet_share_one_level() -> None:
     assert shared.confidence == pytest.approx(1 - FALSE_WORDS / 100)
 
 
-def test_two_runs_on_a_side_are_too_few_and_never_no_change() -> None:
+def test_two_runs_on_a_side_are_too_few_and_never_no_change():
     for runs in (1, 2):
         (judged,) = judge([pair(BASE, BASE[:runs])])
         assert judged.verdict == TOO_FEW
@@ -186,14 +184,14 @@ def test_two_runs_on_a_side_are_too_few_and_never_no_change() -> None:
     assert verdicts(judge([pair(BASE, BASE[:3])])) != [TOO_FEW]
 
 
-def test_a_case_that_one_side_lacks_is_not_comparable() -> None:
+def test_a_case_that_one_side_lacks_is_not_comparable():
     why = "mismatch in the new series"
     (judged,) = judge([pair(BASE, (), trouble=why)])
     assert (judged.verdict, judged.change, judged.trouble) == (NOT_COMPARABLE, None, why)
 
 
 @pytest.mark.parametrize("new", [100.0, 110.0])
-def test_runs_that_agree_to_the_last_digit_count_once_and_make_nothing_certain(words: GoldenWords, new: float) -> None:
+def test_runs_that_agree_to_the_last_digit_count_once_and_make_nothing_certain(words, new):
     pairs = [pair((100.0,) * 5, (new,) * 5)]
     (judged,) = judge(pairs)
     assert judged.verdict == TOO_FEW
@@ -204,18 +202,18 @@ def test_runs_that_agree_to_the_last_digit_count_once_and_make_nothing_certain(w
     words(found.why)
 
 
-def test_a_series_of_copies_against_one_that_varies_is_too_little_too() -> None:
+def test_a_series_of_copies_against_one_that_varies_is_too_little_too():
     assert verdicts(judge([pair(BASE, (110.0,) * 5), pair((100.0,) * 5, BASE, 128)])) == [TOO_FEW, TOO_FEW]
 
 
-def test_many_cases_make_each_verdict_harder() -> None:
+def test_many_cases_make_each_verdict_harder():
     new = [ns + 2.15 for ns in BASE]
     (alone,) = judge([pair(BASE, new)])
     crowd = judge([pair(BASE, new), *(pair(BASE, BASE, 100 + i) for i in range(24))])
     assert (alone.verdict, crowd[0].verdict) == (SLOWER, UNDECIDED)
 
 
-def test_once_a_case_has_changed_another_needs_less() -> None:
+def test_once_a_case_has_changed_another_needs_less():
     """+2.3 % is not enough for the first word among 25 cases, but beside a case that certainly changed it is."""
     little, much = ([ns * factor for ns in BASE] for factor in (1.023, 1.2))
     rest = [pair(BASE, BASE, 100 + i) for i in range(23)]
@@ -224,7 +222,7 @@ def test_once_a_case_has_changed_another_needs_less() -> None:
     assert (quiet[0].verdict, loud[0].verdict, loud[1].verdict) == (UNDECIDED, SLOWER, SLOWER)
 
 
-def test_cases_of_a_class_lend_each_other_what_they_know_of_the_noise_but_not_to_a_loud_one() -> None:
+def test_cases_of_a_class_lend_each_other_what_they_know_of_the_noise_but_not_to_a_loud_one():
     lone = judge([pair(BASE, BASE)])[0].change
     loud = (100.0, 110.0, 92.0, 105.0, 95.0)
     crowd = judge([pair(loud, loud, 99), *(pair(BASE, BASE, 1 + i) for i in range(24))])
@@ -241,7 +239,7 @@ def test_cases_of_a_class_lend_each_other_what_they_know_of_the_noise_but_not_to
 # ------------------------------------------------------------------ groups and means
 
 
-def test_up_to_25_cases_of_a_device_stand_alone_and_more_share_with_their_neighbours() -> None:
+def test_up_to_25_cases_of_a_device_stand_alone_and_more_share_with_their_neighbours():
     cases = [pair(BASE, BASE, size) for size in range(1, 26)]
     assert [len(group) for group in grouped(cases)] == [1] * 25
     more = [pair(BASE, BASE, size) for size in range(1, 61)]
@@ -251,7 +249,7 @@ def test_up_to_25_cases_of_a_device_stand_alone_and_more_share_with_their_neighb
     assert {len(group) for group in groups} <= {2, 3}
 
 
-def test_a_group_never_mixes_devices_sweeps_or_what_cannot_be_compared() -> None:
+def test_a_group_never_mixes_devices_sweeps_or_what_cannot_be_compared():
     lost = pair(BASE, (), 7, trouble="error in the new series")
     cases = [pair(BASE, BASE, size, device) for device in ("CPU", "GPU") for size in range(40)]
     groups = grouped([lost, *cases])
@@ -259,7 +257,7 @@ def test_a_group_never_mixes_devices_sweeps_or_what_cannot_be_compared() -> None
     assert all(len({each.device for each in group}) == 1 for group in groups)
 
 
-def test_the_mean_counts_a_run_once_however_many_cases_it_has() -> None:
+def test_the_mean_counts_a_run_once_however_many_cases_it_has():
     """50 cases of one slow process are one observation, not 50."""
     random_ = random.Random(3)
     base, new = noisy(random_, 5), noisy(random_, 5)
@@ -268,7 +266,7 @@ def test_the_mean_counts_a_run_once_however_many_cases_it_has() -> None:
     assert (mean.low, mean.ratio, mean.high) == pytest.approx((alone.low, alone.ratio, alone.high))
 
 
-def test_the_mean_of_runs_that_each_lack_another_case_has_no_interval() -> None:
+def test_the_mean_of_runs_that_each_lack_another_case_has_no_interval():
     first, second = pair(BASE, BASE), pair(BASE, BASE, 128)
     mean = together([Pair("a", "CPU", {"x": 1.0}, {"z": 2.0}), Pair("b", "CPU", {"y": 1.0}, {"z": 8.0})])
     assert mean.ratio == pytest.approx(4.0)
@@ -281,7 +279,7 @@ def test_the_mean_of_runs_that_each_lack_another_case_has_no_interval() -> None:
 
 
 @pytest.mark.parametrize("degrees", [2, 2.7, 4, 8, 18, 60])
-def test_student_agrees_with_scipy(degrees: float) -> None:
+def test_student_agrees_with_scipy(degrees):
     from scipy import stats  # a second of CPU, which the other workers need not spend
 
     for t in (0.0, 0.3, 1.0, 2.3, 4.5, 12.0 if degrees < 20 else 6.0):
@@ -290,7 +288,7 @@ def test_student_agrees_with_scipy(degrees: float) -> None:
         assert quantile(level, degrees) == pytest.approx(stats.t.isf(level / 2, degrees), rel=1e-3)
 
 
-def test_the_interval_is_that_of_a_t_test_on_logarithms() -> None:
+def test_the_interval_is_that_of_a_t_test_on_logarithms():
     random_ = random.Random(1)
     base, new = noisy(random_, 5), noisy(random_, 7, 1.03)
     found = change(base, new)
@@ -302,7 +300,7 @@ def test_the_interval_is_that_of_a_t_test_on_logarithms() -> None:
     assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-6)
 
 
-def test_changes_in_words() -> None:
+def test_changes_in_words():
     assert [percent_text(ratio) for ratio in (1.102, 0.969, 1.00001, 0.99999, 2.34, 0.25)] == [
         "+10.2 %", "-3.1 %", "0.0 %", "0.0 %", "2.34×", "0.250×",
     ]  # fmt: skip
@@ -313,7 +311,7 @@ def test_changes_in_words() -> None:
     assert compare.MIN_RUNS == 3
 
 
-def test_the_times_beside_a_change_have_just_its_ratio() -> None:
+def test_the_times_beside_a_change_have_just_its_ratio():
     """On an H200 the medians of five noisy runs were 46.0 and 45.6 µs, beside a change of -6.6 %."""
     base = {"1": 40e3, "2": 46e3, "3": 46e3, "4": 60e3, "5": 61e3}
     new = {"6": 38e3, "7": 40e3, "8": 45.6e3, "9": 46e3, "10": 50e3}

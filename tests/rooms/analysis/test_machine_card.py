@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.ceilings import age, card, newest, sentences
 from cpugpu_tui.model import Ceilings, Line
@@ -41,17 +40,17 @@ def bar(lines: list[str], label: str) -> int:
 # ------------------------------------------------------------------ what a newcomer reads
 
 
-def test_it_begins_with_why_small_work_is_slower_on_the_gpu(words: GoldenWords) -> None:
+def test_it_begins_with_why_small_work_is_slower_on_the_gpu(words):
     lines = shown(CPU, GPU)
     words(lines[: lines.index("")])
     assert any("21.0 µs" in each for each in sentences(CPU, GPU))
 
 
-def test_a_cpu_slower_than_the_copy_changes_the_advice(words: GoldenWords) -> None:
+def test_a_cpu_slower_than_the_copy_changes_the_advice(words):
     words(sentences(replace(CPU, copy_bytes_per_s=1e9), GPU)[1])
 
 
-def test_both_devices_share_their_scales_and_the_gpu_is_so_many_times_the_cpu() -> None:
+def test_both_devices_share_their_scales_and_the_gpu_is_so_many_times_the_cpu():
     lines = shown(CPU, GPU)
     at = lines.index("GPU NVIDIA H200")
     cpu, gpu = lines[at - 2 : at], lines[at + 1 : at + 3]
@@ -64,7 +63,7 @@ def test_both_devices_share_their_scales_and_the_gpu_is_so_many_times_the_cpu() 
     assert bar(gpu, "float32 compute") == bar(gpu, "memory bandwidth") > 20
 
 
-def test_overheads_and_pcie_are_bars_in_proportion() -> None:
+def test_overheads_and_pcie_are_bars_in_proportion():
     lines = shown(CPU, GPU, width=116)
     assert row(lines, "one round trip").endswith("21.0 µs")
     assert bar(lines, "one launch") == pytest.approx(bar(lines, "one round trip") / 2, abs=1)
@@ -75,7 +74,7 @@ def test_overheads_and_pcie_are_bars_in_proportion() -> None:
     assert bar(lines, "pinned to the GPU") > 6 * bar(lines, "pageable to the GPU")
 
 
-def test_age_build_and_the_other_dtypes_are_footnotes(words: GoldenWords) -> None:
+def test_age_build_and_the_other_dtypes_are_footnotes(words):
     lines = shown(CPU, GPU)
     words(lines[len(lines) - lines[::-1].index("") :])
     assert "SIMULATED" not in " ".join(lines)
@@ -86,7 +85,7 @@ def test_age_build_and_the_other_dtypes_are_footnotes(words: GoldenWords) -> Non
     ("seconds", "words"),
     [(-5, "just now"), (59, "just now"), (60, "1 minute ago"), (7_199, "1 hour ago"), (86_400 * 30, "30 days ago")],
 )
-def test_ages(seconds: int, words: str) -> None:
+def test_ages(seconds, words):
     assert age(0, seconds * 10**9) == words
 
 
@@ -95,17 +94,17 @@ def test_ages(seconds: int, words: str) -> None:
 
 @pytest.mark.parametrize("width", [76, 80, 116, 200])
 @pytest.mark.parametrize("known", [(CPU, GPU), (CPU,), (GPU,)], ids=["both", "cpu", "gpu"])
-def test_no_line_is_longer_than_the_room(known: tuple[Ceilings, ...], width: int) -> None:
+def test_no_line_is_longer_than_the_room(known, width):
     assert max(map(len, shown(*known, width=width))) <= width
 
 
-def test_all_but_the_footnotes_fit_on_a_terminal_of_80_by_24() -> None:
+def test_all_but_the_footnotes_fit_on_a_terminal_of_80_by_24():
     lines = shown(CPU, GPU)
     last = len(lines) - lines[::-1].index("")
     assert last <= 22
 
 
-def test_no_number_is_parted_from_its_unit() -> None:
+def test_no_number_is_parted_from_its_unit():
     unit = re.compile(r"(?:[nµm]?s|[GT]FLOP/s|[GT]B/s|×)(?!\w)")
     for width in range(56, 120):
         lines = shown(CPU, GPU, width=width)
@@ -115,24 +114,24 @@ def test_no_number_is_parted_from_its_unit() -> None:
 # ------------------------------------------------------------------ what is missing
 
 
-def test_a_cpu_alone_has_no_ratio(words: GoldenWords) -> None:
+def test_a_cpu_alone_has_no_ratio(words):
     lines = shown(CPU)
     words(lines[: lines.index("")])
     assert not any("the CPU's" in line or "round trip" in line for line in lines)
 
 
-def test_a_gpu_alone_too(words: GoldenWords) -> None:
+def test_a_gpu_alone_too(words):
     lines = shown(GPU)
     words(lines[: lines.index("")])
     assert row(lines, "float32 compute").endswith("51.0 TFLOP/s")
 
 
-def test_a_gpu_without_copies_has_no_pcie_lines() -> None:
+def test_a_gpu_without_copies_has_no_pcie_lines():
     assert any("PCIe" in line for line in shown(CPU, GPU))
     assert not any("PCIe" in line for line in shown(CPU, replace(GPU, transfers={})))
 
 
-def test_the_newest_of_each_device_under_the_torch_that_was_measured_last() -> None:
+def test_the_newest_of_each_device_under_the_torch_that_was_measured_last():
     old, new = replace(CPU, measured_wall_ns=1), replace(CPU, measured_wall_ns=3)
     gpu, other = replace(GPU, measured_wall_ns=2), replace(GPU, measured_wall_ns=2, torch="2.9")
     assert set(map(id, newest([new, old, gpu, other]))) == {id(new), id(gpu)}

@@ -26,35 +26,35 @@ def matmul_limit(n: int, hardware_ns: float, latency_ns: float, dtype: str = "fl
 # ------------------------------------------------------------------ limits
 
 
-def test_a_large_product_is_limited_by_computing_with_its_share() -> None:
+def test_a_large_product_is_limited_by_computing_with_its_share():
     """2 · 8192³ FLOPs in 21.9 ms are 50.2 TFLOP/s of 51."""
     found = matmul_limit(8192, 21.9e6, 22e6)
     assert found.kind == "compute"
     assert found.share == pytest.approx(0.984, abs=0.001)
 
 
-def test_a_long_vector_is_limited_by_memory() -> None:
+def test_a_long_vector_is_limited_by_memory():
     """Multiply-add of 10⁸ numbers: 1.6 GB in 394 µs are 4.06 of 4.29 TB/s."""
     found = limit(2e8, 1.6e9, "float32", None, 394e3, 410e3, GPU)
     assert found.kind == "memory"
     assert found.share == pytest.approx(0.947, abs=0.001)
 
 
-def test_what_waits_longer_than_it_works_is_limited_by_launching() -> None:
+def test_what_waits_longer_than_it_works_is_limited_by_launching():
     assert matmul_limit(64, 7e3, 27e3) == Limit("launch", None)
 
 
-def test_what_is_too_small_for_either_ceiling_is_limited_by_starting_it() -> None:
+def test_what_is_too_small_for_either_ceiling_is_limited_by_starting_it():
     assert matmul_limit(64, 20e3, 21e3) == Limit("launch", None)
     assert limit(2.0 * 16**3, 3072.0, "float32", None, 2e3, 2e3, CPU) == Limit("call", None)
 
 
-def test_a_cpu_call_that_is_mostly_overhead_is_limited_by_the_call() -> None:
+def test_a_cpu_call_that_is_mostly_overhead_is_limited_by_the_call():
     """13 % of the memory's rate is reached in 150 ns beside a call's 900 ns."""
     assert limit(0.0, 14e3, "float32", None, 1050.0, 1050.0, CPU) == Limit("call", None)
 
 
-def test_a_copy_over_the_cable_is_measured_against_the_cable() -> None:
+def test_a_copy_over_the_cable_is_measured_against_the_cable():
     assert link_of("h2d-pinned") == "h2d_pinned"
     assert link_of("d2d") is None
     found = limit(0.0, 2.0**28, "float32", "h2d_pinned", 5e6, 5e6, GPU)
@@ -62,7 +62,7 @@ def test_a_copy_over_the_cable_is_measured_against_the_cable() -> None:
     assert found.share == pytest.approx(2**28 / 55e9 * 1e9 / 5e6)
 
 
-def test_a_precision_that_was_not_measured_has_no_limit() -> None:
+def test_a_precision_that_was_not_measured_has_no_limit():
     assert matmul_limit(8192, 21.9e6, 22e6, "float64") is None
     assert least_ns(0.0, 0.0, "float32", GPU) is None
 
@@ -70,7 +70,7 @@ def test_a_precision_that_was_not_measured_has_no_limit() -> None:
 # ------------------------------------------------------------------ clocks
 
 
-def test_publication_1s_clock_at_9951_is_off_and_what_it_prints_is_impossible() -> None:
+def test_publication_1s_clock_at_9951_is_off_and_what_it_prints_is_impossible():
     """method.md's H200: 0.73 ms printed for 38.8 ms of work, 2686 TFLOP/s of 51."""
     judged = judge_clock(0.73e6, 38.8e6, 1, 38.8e6, 2.0 * 9951**3, 12.0 * 9951**2, "float32", GPU)
     assert judged.clock_factor == pytest.approx(53, rel=0.01)
@@ -79,7 +79,7 @@ def test_publication_1s_clock_at_9951_is_off_and_what_it_prints_is_impossible() 
     assert judged.scope_factor == pytest.approx(1.0)
 
 
-def test_a_total_of_ten_counts_ten_operations() -> None:
+def test_a_total_of_ten_counts_ten_operations():
     """P2 at 10⁸: the printed total is short, and the product is a small part of it."""
     judged = judge_clock(0.68e6, 8.0e6, 10, 0.38e6, 2e8, 8e8, "float32", GPU)
     assert judged.clock_factor == pytest.approx(11.8, abs=0.1)
@@ -88,7 +88,7 @@ def test_a_total_of_ten_counts_ten_operations() -> None:
     assert judged.implied.endswith("TB/s")
 
 
-def test_a_fair_clock_is_fair_and_without_ceilings_nothing_is_called_impossible() -> None:
+def test_a_fair_clock_is_fair_and_without_ceilings_nothing_is_called_impossible():
     judged = judge_clock(40e6, 40e6, 1, 39e6, 2.0 * 9951**3, 1.0, "float32", GPU)
     assert (judged.clock_factor, judged.impossible_factor) == (1.0, None)
     assert judge_clock(1.0, 40e6, 1, 39e6, 1e15, 1.0, "float32", None).impossible_factor is None

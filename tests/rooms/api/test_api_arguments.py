@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 from tests.rooms.export.test_thresholds_reader import DOCUMENT
 
 from cpugpu_tui import CpuGpuError, UsageError, crossover, load, thresholds, time_on, workload
@@ -55,7 +55,7 @@ class Stopped(Exception):
 
 
 @pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+def planned(monkeypatch):
     """Plans of calls, which are not run."""
     plans: list[Plan] = []
 
@@ -108,9 +108,7 @@ def assert_named(error: Exception, argument: str, value: object, case: str) -> N
 
 
 @arguments_of(*USUAL)
-def test_an_argument_of_any_type_works_or_is_a_usage_error(
-    call: Callable[..., Any], argument: str, planned: list[Plan]
-) -> None:
+def test_an_argument_of_any_type_works_or_is_a_usage_error(call, argument, planned):
     """Wrong types raised bare TypeError and AttributeError; `n=b'16'` timed the sizes 49 and 54."""
     for name, value in VALUES.items():
         before = len(planned)
@@ -123,9 +121,7 @@ def test_an_argument_of_any_type_works_or_is_a_usage_error(
 
 
 @arguments_of(load)
-def test_a_saved_run_is_loaded_by_its_name_or_a_usage_error_says_why_not(
-    call: Callable[..., Any], argument: str, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_saved_run_is_loaded_by_its_name_or_a_usage_error_says_why_not(call, argument, cpugpu, monkeypatch):
     """`load(5.5)` looked for a run '5.5', and `database=True` raised a bare TypeError."""
     assert cpugpu.here("run", "matmul", "--size", "8", "--simulate", FAST).code == 0
     monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))
@@ -140,7 +136,7 @@ def test_a_saved_run_is_loaded_by_its_name_or_a_usage_error_says_why_not(
 
 
 @arguments_of(thresholds.load, thresholds.Thresholds.choose, thresholds.Thresholds.why)
-def test_thresholds_take_any_type_or_name_the_argument(call: Callable[..., Any], argument: str, tmp_path: Path) -> None:
+def test_thresholds_take_any_type_or_name_the_argument(call, argument, tmp_path):
     """`choose("matmul", "64")` and `load(None)` raised a bare TypeError."""
     (tmp_path / "t.json").write_text(json.dumps(DOCUMENT))
     usual = {"path": tmp_path / "t.json", "here": {}} if call is thresholds.load else {"operation": "matmul", "n": 64}
@@ -151,12 +147,12 @@ def test_thresholds_take_any_type_or_name_the_argument(call: Callable[..., Any],
             assert_named(error, argument, value, name)
 
 
-def test_what_is_no_workload_is_a_usage_error() -> None:
+def test_what_is_no_workload_is_a_usage_error():
     for name, value in VALUES.items():
         assert isinstance(refusal(workload, {"cls": value}), UsageError), name
 
 
-def test_axes_of_something_else_are_a_usage_error() -> None:
+def test_axes_of_something_else_are_a_usage_error():
     pytest.importorskip("matplotlib").use("agg")
     found = time_on("x @ x", 8, setup="x = torch.ones(n, n)", simulate=FAST)
     for name, value in VALUES.items():
@@ -171,19 +167,19 @@ def test_axes_of_something_else_are_a_usage_error() -> None:
         (range(1, 4), [1, 2, 3]), (16.0, [16]), (["16", 32], [16, 32]), ("16, 1e3", [16, 1000]), (iter([8]), [8]),
     ],
 )  # fmt: skip
-def test_what_is_a_size_is_taken_as_one(n: Any, sizes: list[int], planned: list[Plan]) -> None:
+def test_what_is_a_size_is_taken_as_one(n, sizes, planned):
     time_on("x @ x", n, simulate=FAST)
     assert [case.size for case in planned[0].cases] == sizes
 
 
-def test_names_of_torch_are_taken_as_names(planned: list[Plan]) -> None:
+def test_names_of_torch_are_taken_as_names(planned):
     time_on("x", dtype=torch.float64, device=[torch.device("cpu"), "cuda:0"], rounds=torch.tensor(3), simulate=FAST)
     assert planned[0].devices == ("cpu", "cuda:0")
     assert planned[0].cases[0].dtype == "float64"
     assert planned[0].rounds == 3
 
 
-def test_code_of_a_process_has_starts_and_a_callable_of_this_one_has_one(planned: list[Plan]) -> None:
+def test_code_of_a_process_has_starts_and_a_callable_of_this_one_has_one(planned):
     time_on("x @ x", setup="x = torch.rand(n, n)", starts=3, simulate=FAST)
     time_on(lambda: 1, simulate=FAST)
     assert [plan.starts for plan in planned] == [3, 1]
@@ -192,13 +188,13 @@ def test_code_of_a_process_has_starts_and_a_callable_of_this_one_has_one(planned
     assert "starts 2" in error.value.message
 
 
-def test_the_usual_starts_are_those_of_the_command(planned: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_starts_are_those_of_the_command(planned, monkeypatch):
     monkeypatch.delenv("CPUGPU_STARTS")
     time_on("x @ x", simulate=FAST)
     assert planned[0].starts == 5
 
 
-def test_calls_from_two_threads_run_one_after_the_other() -> None:
+def test_calls_from_two_threads_run_one_after_the_other():
     """Both lambdas stand on one line, so they have one name: one of two calls failed with "Unknown workload"."""
     found: list[object] = []
 
@@ -216,14 +212,14 @@ def test_calls_from_two_threads_run_one_after_the_other() -> None:
     assert found == ["", ""]
 
 
-def test_no_thread_remains_after_a_call() -> None:
+def test_no_thread_remains_after_a_call():
     """The limit of an answer stayed for a minute after each call, and code that calls again was refused for it."""
     before = set(threading.enumerate())
     time_on("x @ x", 8, simulate=FAST)
     assert set(threading.enumerate()) <= before
 
 
-def test_a_call_inside_timed_code_is_refused_as_that() -> None:
+def test_a_call_inside_timed_code_is_refused_as_that():
     inner: Callable[[], Any] = lambda: time_on("n + 1", 8, simulate=FAST)  # noqa: E731 - it has no name to import
     row = time_on(inner, 8, device="cpu", rounds=1).rows[0]
     assert "inside code that is being timed" in row.failure

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +23,7 @@ SIMULATED = f"{FAST},noise=0.002,duet_factor=1.06"
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, CommandLine]:
+def compared(tmp_path_factory):
     """A comparison that was made inside a running event loop, in a thread, and its history."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("compared") / "history.db")
     found: list[Comparison] = []
@@ -41,7 +40,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, Comm
     return found[0], cpugpu
 
 
-def test_the_answer_and_the_rows_say_where_it_is_slower(compared: tuple[Comparison, CommandLine]) -> None:
+def test_the_answer_and_the_rows_say_where_it_is_slower(compared):
     found, cpugpu = compared
     assert "GPU: NEW is slower than OLD at n = 2,048, by +4." in found.answer
     rows = {(row["size"], row["device"]): row for row in found.records()}
@@ -56,9 +55,7 @@ def test_the_answer_and_the_rows_say_where_it_is_slower(compared: tuple[Comparis
     assert found.answer.split(". ")[0] in shown, "the history says the same"
 
 
-def test_a_saved_run_is_loaded_with_its_name(
-    compared: tuple[Comparison, CommandLine], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_saved_run_is_loaded_with_its_name(compared, monkeypatch):
     _, cpugpu = compared
     monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))
     found = load("latest")
@@ -69,9 +66,7 @@ def test_a_saved_run_is_loaded_with_its_name(
         load(99)
 
 
-def test_rows_are_a_dataframe_where_pandas_is(
-    compared: tuple[Comparison, CommandLine], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_a_dataframe_where_pandas_is(compared, monkeypatch):
     found, _ = compared
     pandas: Any = ModuleType("pandas")
     pandas.DataFrame = lambda records: ("frame", records)
@@ -92,12 +87,12 @@ def test_rows_are_a_dataframe_where_pandas_is(
         ("x", {"old_setup": "y = ("}, "Invalid setup"),
     ],
 )
-def test_what_cannot_be_compared_is_a_usage_error(new: Any, more: dict[str, Any], says: str) -> None:
+def test_what_cannot_be_compared_is_a_usage_error(new, more, says):
     with pytest.raises(UsageError, match=says):
         cpugpu_tui.compare(new, "x * 1", 8, setup="x = torch.rand(n)", simulate=FAST, **more)
 
 
-def test_a_code_that_fails_says_why(tmp_path: Path) -> None:
+def test_a_code_that_fails_says_why(tmp_path):
     (tmp_path / "bad.py").write_text("import no_such_library\ndef f(n):\n    return n\n")
     with pytest.raises(UnfitError, match="no_such_library"):
         cpugpu_tui.compare(f"{tmp_path}/bad.py:f", "n + 1", 8, device="cpu")
@@ -107,7 +102,7 @@ class Cell(io.StringIO):
     """The stream of a notebook, which is no terminal."""
 
 
-def test_a_notebook_has_a_progress_line_and_a_pipe_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_has_a_progress_line_and_a_pipe_has_none(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Cell())
     assert not ProgressLine().is_live
     monkeypatch.setattr(Cell, "__module__", "ipykernel.iostream")
@@ -126,7 +121,7 @@ cpugpu_tui.compare("x @ x", "x @ x + 0", 64, setup={SETUP!r}, simulate="pace=1,n
 """
 
 
-def test_ctrl_c_raises_and_leaves_no_process() -> None:
+def test_ctrl_c_raises_and_leaves_no_process():
     caller = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import FAST, PATIENCE_S
 
-from cpugpu_tui import CpuGpuError, Result, UnfitError, UsageError, crossover, time_on
+from cpugpu_tui import CpuGpuError, UnfitError, UsageError, crossover, time_on
 from cpugpu_tui.config.installing import install_remedy
 
 STATEMENT = "x @ x * (1 << 0)"
@@ -29,12 +27,12 @@ SQUARE = {"x": lambda n: torch.rand(n, n)}
 
 
 @pytest.fixture(scope="module")
-def searched() -> Result:
+def searched():
     return crossover(STATEMENT, "16:2048", **PRODUCT)
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def module(tmp_path, monkeypatch):
     """A module of a package in the caller's folder, which needs its neighbour."""
     package = tmp_path / "own_package"
     package.mkdir()
@@ -49,7 +47,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         del sys.modules[name]
 
 
-def test_the_answer_has_point_bracket_and_rows(searched: Result) -> None:
+def test_the_answer_has_point_bracket_and_rows(searched):
     assert searched.point is not None
     assert searched.bracket is not None
     low, high = searched.bracket
@@ -70,7 +68,7 @@ def test_the_answer_has_point_bracket_and_rows(searched: Result) -> None:
         searched.point = 1.0  # type: ignore[misc]
 
 
-def test_the_table_is_that_of_the_command_line(cpugpu: CommandLine, searched: Result) -> None:
+def test_the_table_is_that_of_the_command_line(cpugpu, searched):
     done = cpugpu.here(
         "time", STATEMENT, "--setup", PRODUCT["setup"], "--n", "16:2048", "--simulate", FAST, "--no-save"
     )
@@ -78,7 +76,7 @@ def test_the_table_is_that_of_the_command_line(cpugpu: CommandLine, searched: Re
     assert str(searched) == searched.table()
 
 
-def test_a_notebook_gets_the_table_and_its_sentences_as_html(searched: Result) -> None:
+def test_a_notebook_gets_the_table_and_its_sentences_as_html(searched):
     html = searched._repr_html_()
     assert html.count("<tr>") == len(searched.rows) + 1
     assert "SIMULATED" in html
@@ -87,7 +85,7 @@ def test_a_notebook_gets_the_table_and_its_sentences_as_html(searched: Result) -
     assert all(sentence in html for sentence in searched.receipt)
 
 
-def test_the_plot_shows_a_line_for_each_device_and_the_bracket(searched: Result) -> None:
+def test_the_plot_shows_a_line_for_each_device_and_the_bracket(searched):
     from matplotlib.figure import Figure
 
     axes = searched.plot(Figure().add_subplot())
@@ -98,9 +96,7 @@ def test_the_plot_shows_a_line_for_each_device_and_the_bracket(searched: Result)
     assert any(f"{round(searched.point or 0):,}" in text.get_text() for text in axes.texts)
 
 
-def test_without_matplotlib_the_plot_says_how_to_get_it(
-    searched: Result, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_without_matplotlib_the_plot_says_how_to_get_it(searched, monkeypatch, words):
     ordinary = builtins.__import__
 
     def lacking(name: str, *others: Any) -> Any:
@@ -115,13 +111,13 @@ def test_without_matplotlib_the_plot_says_how_to_get_it(
     words(error.value.message)
 
 
-def test_a_function_that_torch_wrote_in_c_is_found_in_its_public_module() -> None:
+def test_a_function_that_torch_wrote_in_c_is_found_in_its_public_module():
     found = time_on(torch.fft.rfft, 16, let={"input": "torch.rand(n)"}, **HERE)
     assert found.where == "Ran in a process of its own."
     assert ":rfft" in found.table()
 
 
-def test_an_importable_function_runs_in_a_process_of_its_own(module: Any) -> None:
+def test_an_importable_function_runs_in_a_process_of_its_own(module):
     found = time_on(module.scaled, 16, let={"x": "torch.rand(n)"}, **HERE)
     assert found.where == "Ran in a process of its own."
     assert found.receipt[0] == found.where
@@ -140,7 +136,7 @@ def test_an_importable_function_runs_in_a_process_of_its_own(module: Any) -> Non
     ],
     ids=["lambda", "partial", "module", "value"],
 )
-def test_what_is_no_text_runs_in_the_callers_process(what: Any, let: dict[str, object], words: GoldenWords) -> None:
+def test_what_is_no_text_runs_in_the_callers_process(what, let, words):
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     found = time_on(what, 8, let=let, threads=1, **HERE)
     words(found.where)
@@ -152,7 +148,7 @@ def test_what_is_no_text_runs_in_the_callers_process(what: Any, let: dict[str, o
     assert bool((torch.get_rng_state() == state).all())
 
 
-def test_a_value_of_the_caller_stays_as_it_is() -> None:
+def test_a_value_of_the_caller_stays_as_it_is():
     mine = torch.ones(8)
     allowed = time_on(lambda x: x.add_(1), 8, let={"x": mine}, in_place=True, **HERE)
     refused = time_on(lambda x: x.add_(1), 8, let={"x": mine}, **HERE)
@@ -161,7 +157,7 @@ def test_a_value_of_the_caller_stays_as_it_is() -> None:
     assert bool((mine == 1).all())
 
 
-def test_an_error_in_a_lambda_names_file_and_line() -> None:
+def test_an_error_in_a_lambda_names_file_and_line():
     found = time_on(lambda x: x / None, 8, let=SQUARE, **HERE)
     assert found.rows[0].failure.startswith(f"error: {Path(__file__).name}, line ")
     assert found.rows[0].cpu_ns is None
@@ -182,7 +178,7 @@ def test_an_error_in_a_lambda_names_file_and_line() -> None:
         lambda: crossover("x", "32:16"),
     ],
 )
-def test_bad_input_is_a_usage_error_in_terms_of_python(call: Any, words: GoldenWords) -> None:
+def test_bad_input_is_a_usage_error_in_terms_of_python(call, words):
     with pytest.raises(UsageError) as error:
         call()
     said = str(error.value)
@@ -190,7 +186,7 @@ def test_bad_input_is_a_usage_error_in_terms_of_python(call: Any, words: GoldenW
     words(re.sub(r"\.py:\d+", ".py:LINE", said.replace(str(Path.cwd()), ".")))
 
 
-def test_a_run_that_failed_as_a_whole_raises_its_own_error() -> None:
+def test_a_run_that_failed_as_a_whole_raises_its_own_error():
     with pytest.raises(CpuGpuError) as error:
         time_on("x", 8, setup="x = torch.rand(n)", device="cuda:7", simulate=FAST)
     assert isinstance(error.value, UnfitError)
@@ -213,7 +209,7 @@ print(found.rows[0].cpu_ns > 0)
 """
 
 
-def test_a_script_without_a_guard_and_a_running_event_loop_are_no_obstacle() -> None:
+def test_a_script_without_a_guard_and_a_running_event_loop_are_no_obstacle():
     """Read from stdin, like an interactive session: the function has no file."""
     done = subprocess.run(
         [sys.executable, "-"], input=SCRIPT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -225,7 +221,7 @@ def test_a_script_without_a_guard_and_a_running_event_loop_are_no_obstacle() -> 
 ENDLESS = "import time\ndef f(x):\n    open('began', 'w').write('now')\n    time.sleep(999)\n"
 
 
-def test_ctrl_c_ends_an_endless_function_and_its_process(tmp_path: Path) -> None:
+def test_ctrl_c_ends_an_endless_function_and_its_process(tmp_path):
     os.mkfifo(tmp_path / "began")
     (tmp_path / "endless.py").write_text(ENDLESS)
     script = "from cpugpu_tui import time_on\ntime_on('endless.py:f', let={'x': 'torch.rand(n)'}, device='cpu')"

@@ -3,7 +3,6 @@
 from typing import Any
 
 from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_OK
 
@@ -16,7 +15,7 @@ def claims_of(cpugpu: CommandLine, *arguments: str) -> dict[str, dict[str, Any]]
     return {item["id"]: item for item in done.objects}
 
 
-def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu, words):
     done = cpugpu.here("claims")
     assert (done.code, done.err) == (EXIT_OK, "")
     words(next(line for line in done.out.splitlines() if line.startswith("22 ")))
@@ -24,7 +23,7 @@ def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu: CommandL
     assert not cpugpu.database.exists()
 
 
-def test_a_saved_run_is_what_it_judges_by(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_a_saved_run_is_what_it_judges_by(cpugpu, words):
     cpugpu.here("run", "mnist-mlp", "--size", "32", "--variant", "pageable", "--simulate", SIMULATED, "--rounds", "5")
     found = claims_of(cpugpu, "--simulate", SIMULATED)
     small = found["p5-small"]
@@ -42,12 +41,12 @@ def test_a_saved_run_is_what_it_judges_by(cpugpu: CommandLine, words: GoldenWord
     assert "\nSIMULATED: " in done.out
 
 
-def test_made_up_numbers_say_nothing_about_this_machine(cpugpu: CommandLine) -> None:
+def test_made_up_numbers_say_nothing_about_this_machine(cpugpu):
     cpugpu.here("run", "mnist-mlp", "--size", "32", "--variant", "pageable", "--simulate", SIMULATED, "--rounds", "5")
     assert {item["outcome"] for item in claims_of(cpugpu).values()} == {"not measured yet", "outdated"}
 
 
-def test_the_card_of_the_machine_answers_what_is_said_of_arithmetic_units(cpugpu: CommandLine) -> None:
+def test_the_card_of_the_machine_answers_what_is_said_of_arithmetic_units(cpugpu):
     assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["command"] == "cpugpu-tui machine --measure"
     cpugpu.here("machine", "--measure", "--simulate", "default")
     assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["outcome"] == "holds"

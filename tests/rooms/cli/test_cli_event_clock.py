@@ -1,11 +1,8 @@
 """A GPU whose event clock is wrong: rows have latency, winners and a crossover, and each face says why kernels miss."""
 
 import json
-from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import DEVICE, LATENCY
@@ -14,9 +11,7 @@ RUN = ("run", "matmul", "--size", "64,1024", "--rounds", "6", "--simulate")
 
 
 @pytest.mark.parametrize("wrong", ["slow5", "hang"])
-def test_a_run_has_latency_and_winners_and_names_the_reason(
-    cpugpu: CommandLine, tmp_path: Path, wrong: str, words: GoldenWords
-) -> None:
+def test_a_run_has_latency_and_winners_and_names_the_reason(cpugpu, tmp_path, wrong, words):
     file = tmp_path / "run.json"
     done = cpugpu.here(*RUN, f"event_clock={wrong}", "--export", file)
     assert done.code == EXIT_OK
@@ -33,7 +28,7 @@ def test_a_run_has_latency_and_winners_and_names_the_reason(
     assert [line for line in shown.out.splitlines() if "kernel times" in line], "the saved run says it, too"
 
 
-def test_a_sound_clock_is_in_the_export_and_nothing_is_said(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_sound_clock_is_in_the_export_and_nothing_is_said(cpugpu, tmp_path):
     file = tmp_path / "run.json"
     done = cpugpu.here(*RUN, "default", "--export", file)
     assert "clock" not in done.out
@@ -42,7 +37,7 @@ def test_a_sound_clock_is_in_the_export_and_nothing_is_said(cpugpu: CommandLine,
     assert run["clocks"]["cuda:0"]["floor_ns"] > 0
 
 
-def test_the_card_and_doctor_say_what_the_check_found(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_the_card_and_doctor_say_what_the_check_found(cpugpu, words):
     for simulated in ("default", "gpus=2,event_clock=back"):
         card = cpugpu.here("machine", "--simulate", simulated, "--measure", "--no-save")
         assert card.code == EXIT_OK

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, ROOT, CommandLine, Outcome
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, Device, DevicesFound, Plan, RunFinished, RunStarted
@@ -21,7 +20,7 @@ DAY_NS = 86_400 * 10**9
 
 
 @pytest.fixture
-def four(cpugpu: CommandLine) -> CommandLine:
+def four(cpugpu):
     """Four runs of two series; the first is of 1970, the last of the year 2100."""
     with cpugpu.store() as store:
         for index, name in enumerate(("matmul", "vector-dot", "matmul", "jacobian")):
@@ -63,9 +62,7 @@ main()
 
 
 @pytest.mark.parametrize("how", ["run", pytest.param("database", marks=pytest.mark.slow)])
-def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_nothing(
-    cpugpu: CommandLine, how: str
-) -> None:
+def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_nothing(cpugpu, how):
     words = ("run", "matmul", "--size", "16:80:1", "--rounds", "5", "--simulate", f"{FAST},pace=0.5")
     with subprocess.Popen(
         [sys.executable, "-c", TELLING, *words],
@@ -93,14 +90,14 @@ def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_noth
     assert saved.cases_ok + saved.cases_skipped == 64
 
 
-def test_a_filter_finds_words_anywhere(four: CommandLine, words: GoldenWords) -> None:
+def test_a_filter_finds_words_anywhere(four, words):
     assert numbers(four.here("history", "--filter", "matmul", "--json")) == [3, 1]
     assert numbers(four.here("history", "--filter", "NODE1", "--json")) == [2]
     for text in ("matmul node0", "nothing"):
         words(four.here("history", "--filter", text).out.splitlines()[-1].partition(" Database")[0])
 
 
-def test_runs_are_told_apart_by_dtype_sizes_and_answer(cpugpu: CommandLine) -> None:
+def test_runs_are_told_apart_by_dtype_sizes_and_answer(cpugpu):
     for sizes, dtype in (("64,2048", "bf16"), ("64,2048", "float32"), ("64,512", "float32")):
         cpugpu.here("run", "matmul", "--size", sizes, "--dtype", dtype, "--rounds", "8", "--simulate", FAST)
     lines = [" ".join(line.split()) for line in cpugpu.here("history").out.splitlines()]
@@ -114,7 +111,7 @@ def test_runs_are_told_apart_by_dtype_sizes_and_answer(cpugpu: CommandLine) -> N
         assert numbers(cpugpu.here("history", "--filter", text, "--json")) == found
 
 
-def test_answers_of_very_large_runs_are_left_to_show(four: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_very_large_runs_are_left_to_show(four, monkeypatch):
     assert "cpugpu-tui show" not in four.here("history").out
     monkeypatch.setattr("cpugpu_tui.render.outcomes.MOST_CASES", 2)
     assert "newest 2 runs" in four.here("history").out
@@ -125,9 +122,7 @@ def test_answers_of_very_large_runs_are_left_to_show(four: CommandLine, monkeypa
     [("tag", "1", "+x"), ("rm", "1"), ("history", "prune", "--keep", "0", "--yes"), ("baseline", "main", "1"),
      ("run", "--resume")],
 )  # fmt: skip
-def test_a_damaged_history_is_left_for_the_next_run_by_commands_that_want_a_run_of_it(
-    four: CommandLine, arguments: tuple[str, ...]
-) -> None:
+def test_a_damaged_history_is_left_for_the_next_run_by_commands_that_want_a_run_of_it(four, arguments):
     damage(four.database)
     before = four.database.read_bytes()
     done = four.here(*arguments)
@@ -137,7 +132,7 @@ def test_a_damaged_history_is_left_for_the_next_run_by_commands_that_want_a_run_
     assert not list(four.database.parent.glob("*.damaged*"))
 
 
-def test_an_import_into_a_damaged_history_says_that_it_was_kept_aside(four: CommandLine, tmp_path: Path) -> None:
+def test_an_import_into_a_damaged_history_says_that_it_was_kept_aside(four, tmp_path):
     made_up = ("--size", "16", "--rounds", "5", "--simulate", FAST)
     assert four.here("run", "matmul", *made_up, "--export", tmp_path / "one.json").code == EXIT_OK
     damage(four.database)
@@ -159,21 +154,19 @@ def damage(database: Path) -> None:
     "arguments",
     [("baseline", "main", "1"), ("baseline",), ("compare", "1", "2"), ("gate", "--baseline", "1", "--new", "2")],
 )
-def test_commands_that_upgrade_the_history_say_where_the_copy_lies(
-    cpugpu: CommandLine, arguments: tuple[str, ...]
-) -> None:
+def test_commands_that_upgrade_the_history_say_where_the_copy_lies(cpugpu, arguments):
     shutil.copyfile(ROOT / "tests" / "golden" / "v2.db", cpugpu.database)
     assert f"{cpugpu.database}.v2" in cpugpu.here(*arguments).err
 
 
-def test_history_says_how_much_there_is(four: CommandLine, words: GoldenWords) -> None:
+def test_history_says_how_much_there_is(four, words):
     for limit in ("20", "2"):
         last = four.here("history", "--limit", limit).out.splitlines()[-1]
         assert str(four.database) in last
         words(re.sub(r"\d+\.\d MB", "N MB", last.replace(str(four.database), "PATH")))
 
 
-def test_tags_are_given_shown_and_taken(four: CommandLine, words: GoldenWords) -> None:
+def test_tags_are_given_shown_and_taken(four, words):
     words(four.here("tag", "1", "+tuned", "+hot").out)
     words(four.here("tag", "1", "-hot").out)
     assert "tuned" in four.here("history").out
@@ -187,7 +180,7 @@ def tags(cpugpu: CommandLine, run: int) -> list[str]:
     return list(found["tags"])
 
 
-def test_rm_deletes_all_that_are_named_or_none(four: CommandLine, words: GoldenWords) -> None:
+def test_rm_deletes_all_that_are_named_or_none(four, words):
     done = four.here("rm", "1", "99")
     assert done.code == EXIT_USAGE
     assert "'99'" in done.err
@@ -196,7 +189,7 @@ def test_rm_deletes_all_that_are_named_or_none(four: CommandLine, words: GoldenW
     assert numbers(four.here("history", "--json")) == [4, 2]
 
 
-def test_a_baselines_run_is_deleted_only_by_force(four: CommandLine) -> None:
+def test_a_baselines_run_is_deleted_only_by_force(four):
     with four.store() as store:
         store.set_baseline("main", "s0")
     done = four.here("rm", "2", "4")
@@ -208,7 +201,7 @@ def test_a_baselines_run_is_deleted_only_by_force(four: CommandLine) -> None:
     assert "baseline main" in four.here("history").out  # run 1 is of it too
 
 
-def test_prune_lists_first_and_deletes_when_it_is_told_to(four: CommandLine, words: GoldenWords) -> None:
+def test_prune_lists_first_and_deletes_when_it_is_told_to(four, words):
     four.here("tag", "2", "+dear")
     first = four.here("history", "prune", "--older-than", "30d")
     words(first.out.splitlines()[-1])
@@ -220,7 +213,7 @@ def test_prune_lists_first_and_deletes_when_it_is_told_to(four: CommandLine, wor
     words(four.here("history", "prune", "--keep", "5").out)
 
 
-def test_merge_brings_runs_of_another_machine_once(four: CommandLine, tmp_path: Path, words: GoldenWords) -> None:
+def test_merge_brings_runs_of_another_machine_once(four, tmp_path, words):
     other = tmp_path / "other.db"
     with closing(Store.open(other)) as store:
         save(store, 0, "matmul")
@@ -241,9 +234,7 @@ def test_merge_brings_runs_of_another_machine_once(four: CommandLine, tmp_path: 
     ],
     ids=["missing", "folder", "text", "foreign", "newer"],
 )
-def test_merge_refuses_what_is_no_history_of_ours(
-    four: CommandLine, tmp_path: Path, make: object, code: int, words: GoldenWords
-) -> None:
+def test_merge_refuses_what_is_no_history_of_ours(four, tmp_path, make, code, words):
     other = tmp_path / "other.db"
     make(other)  # type: ignore[operator]
     done = four.here("history", "merge", other)
@@ -265,7 +256,7 @@ def future(path: Path) -> None:
         other.execute("ALTER TABLE run RENAME COLUMN plan TO intention")
 
 
-def test_a_damaged_history_is_kept_aside_by_the_next_run_and_it_says_so(four: CommandLine) -> None:
+def test_a_damaged_history_is_kept_aside_by_the_next_run_and_it_says_so(four):
     content = four.database.read_bytes()
     four.database.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
     listed = four.here("history")

@@ -8,7 +8,6 @@ import sys
 import pytest
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import __version__
 from cpugpu_tui.cli.output.printing import plain
@@ -16,14 +15,14 @@ from cpugpu_tui.model import CaseFinished, RunFinished
 from cpugpu_tui.workloads import PRESETS, catalogue
 
 
-def test_the_version_is_said(cpugpu: CommandLine) -> None:
+def test_the_version_is_said(cpugpu):
     assert cpugpu("--version").out == f"cpugpu-tui {__version__}\n"
 
 
 # ------------------------------------------------------------------ list
 
 
-def test_list_names_presets_and_workloads(cpugpu: CommandLine) -> None:
+def test_list_names_presets_and_workloads(cpugpu):
     done = cpugpu.here("list")
     assert (done.code, done.err) == (0, "")
     for name in ("quick", "matmul-sweep", "vector-dot", "matmul"):
@@ -31,7 +30,7 @@ def test_list_names_presets_and_workloads(cpugpu: CommandLine) -> None:
     assert "P1: " in done.out
 
 
-def test_list_as_json_has_every_fact(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_list_as_json_has_every_fact(cpugpu, words):
     objects = cpugpu.here("list", "--json").objects
     assert [(item["kind"], item["name"]) for item in objects] == [
         *(("preset", name) for name in PRESETS), *(("workload", info.name) for info in catalogue()),
@@ -45,7 +44,7 @@ def test_list_as_json_has_every_fact(cpugpu: CommandLine, words: GoldenWords) ->
 # ------------------------------------------------------------------ devices
 
 
-def test_devices_lists_what_an_agent_finds(cpugpu: CommandLine) -> None:
+def test_devices_lists_what_an_agent_finds(cpugpu):
     done = cpugpu.here("devices", "--simulate", "gpus=2")
     assert (done.code, done.err) == (0, "")
     assert [line.split()[0] for line in done.out.splitlines() if "simulated" in line] == ["cpu", "cuda:0", "cuda:1"]
@@ -56,7 +55,7 @@ def test_devices_lists_what_an_agent_finds(cpugpu: CommandLine) -> None:
     assert not cpugpu.database.exists()
 
 
-def test_devices_says_why_there_is_no_gpu(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_devices_says_why_there_is_no_gpu(cpugpu, words):
     last = cpugpu.here("devices", "--simulate", "gpus=0", "--json").objects[-1]
     assert list(last) == ["no_gpu"]
     words(last["no_gpu"])
@@ -67,7 +66,7 @@ def test_devices_says_why_there_is_no_gpu(cpugpu: CommandLine, words: GoldenWord
 
 
 @pytest.fixture(scope="module")
-def with_two_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def with_two_runs(tmp_path_factory):
     """A history that the tests only read."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("two-runs") / "history.db")
     cpugpu("run", "--simulate", FAST, "--size", "64,128")
@@ -75,7 +74,7 @@ def with_two_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     return cpugpu
 
 
-def test_history_is_newest_first(with_two_runs: CommandLine) -> None:
+def test_history_is_newest_first(with_two_runs):
     done = with_two_runs.here("history")
     assert (done.code, done.err) == (0, "")
     rows = [
@@ -90,14 +89,14 @@ def test_history_is_newest_first(with_two_runs: CommandLine) -> None:
     assert [item["number"] for item in with_two_runs.here("history", "--limit", 1, "--json").objects] == [2]
 
 
-def test_an_empty_history_says_how_to_begin(cpugpu: CommandLine) -> None:
+def test_an_empty_history_says_how_to_begin(cpugpu):
     done = cpugpu.here("history")
     assert (done.code, done.err) == (0, "")
     assert "cpugpu-tui run" in done.out
     assert cpugpu.here("history", "--json").out == ""
 
 
-def test_a_run_is_named_by_number_latest_or_the_beginning_of_its_id(with_two_runs: CommandLine) -> None:
+def test_a_run_is_named_by_number_latest_or_the_beginning_of_its_id(with_two_runs):
     first, second = (item["run_id"] for item in reversed(with_two_runs.here("history", "--json").objects))
     unique = next(first[:end] for end in range(1, len(first)) if not second.startswith(first[:end]))
     for name, run_id in (("1", first), ("2", second), ("latest", second), (unique, first), (second, second)):
@@ -106,7 +105,7 @@ def test_a_run_is_named_by_number_latest_or_the_beginning_of_its_id(with_two_run
     assert with_two_runs.here("show").out == with_two_runs.here("show", "2").out
 
 
-def test_show_prints_the_table_of_the_run_again(with_two_runs: CommandLine) -> None:
+def test_show_prints_the_table_of_the_run_again(with_two_runs):
     done = with_two_runs.here("show", "1")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("SIMULATED")
@@ -116,7 +115,7 @@ def test_show_prints_the_table_of_the_run_again(with_two_runs: CommandLine) -> N
     assert isinstance(events[-1], RunFinished)
 
 
-def test_show_says_the_answer_where_run_says_it(with_two_runs: CommandLine) -> None:
+def test_show_says_the_answer_where_run_says_it(with_two_runs):
     shown = with_two_runs.here("show", "1", "--json").objects
     run = with_two_runs("run", "--simulate", FAST, "--size", "64,128", "--no-save", "--json").objects
     for objects in (shown, run):
@@ -126,7 +125,7 @@ def test_show_says_the_answer_where_run_says_it(with_two_runs: CommandLine) -> N
         assert " us" not in " ".join(sentences)
 
 
-def test_tables_fit_a_terminal_that_knows_ascii_only(with_two_runs: CommandLine) -> None:
+def test_tables_fit_a_terminal_that_knows_ascii_only(with_two_runs):
     for arguments in (("show", "1"), ("history",), ("list",), ("devices", "--simulate", "gpus=1")):
         done = with_two_runs(*arguments, PYTHONIOENCODING="ascii")
         assert (done.code, done.err) == (0, ""), arguments
@@ -136,9 +135,7 @@ def test_tables_fit_a_terminal_that_knows_ascii_only(with_two_runs: CommandLine)
 
 
 @pytest.mark.parametrize(("columns", "encoding"), [(60, "ascii"), (80, "latin-1")])
-def test_no_table_is_cut_on_a_narrow_terminal_without_utf8(
-    with_two_runs: CommandLine, columns: int, encoding: str
-) -> None:
+def test_no_table_is_cut_on_a_narrow_terminal_without_utf8(with_two_runs, columns, encoding):
     """What rich puts where it cuts cannot be written there, and "9.3..." would be read as a number."""
     simulated = ("--simulate", FAST)
     commands = (
@@ -185,9 +182,7 @@ def on_a_terminal(
 
 
 @pytest.mark.parametrize(("locale", "tty", "signs"), [("C", True, False), ("C", False, True), ("C.UTF-8", True, True)])
-def test_a_terminal_that_is_told_to_be_ascii_gets_ascii_after_the_app_too(
-    monkeypatch: pytest.MonkeyPatch, locale: str, tty: bool, signs: bool
-) -> None:
+def test_a_terminal_that_is_told_to_be_ascii_gets_ascii_after_the_app_too(monkeypatch, locale, tty, signs):
     """Python itself writes UTF-8 under LC_ALL=C; the app draws ASCII there, and its last words must not differ."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     monkeypatch.setattr(stream, "isatty", lambda: tty)

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import pytest
-from tests.helpers.command_line import CommandLine
-
 from cpugpu_tui.cli import machine
 from cpugpu_tui.cli.machine import HOW
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
@@ -12,7 +9,7 @@ from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 SIMULATED = ("machine", "--simulate", "default")
 
 
-def test_with_nothing_kept_the_cpu_alone_is_measured_and_the_way_to_the_gpu_is_said(cpugpu: CommandLine) -> None:
+def test_with_nothing_kept_the_cpu_alone_is_measured_and_the_way_to_the_gpu_is_said(cpugpu):
     done = cpugpu.here(*SIMULATED)
     assert (done.code, done.err) == (EXIT_OK, "")
     assert "simulated CPU" in done.out
@@ -22,7 +19,7 @@ def test_with_nothing_kept_the_cpu_alone_is_measured_and_the_way_to_the_gpu_is_s
         assert [found.device for found in store.ceilings()] == ["cpu"]
 
 
-def test_asked_for_it_measures_both_and_says_why_small_work_loses(cpugpu: CommandLine) -> None:
+def test_asked_for_it_measures_both_and_says_why_small_work_loses(cpugpu):
     done = cpugpu.here(*SIMULATED, "--measure")
     assert (done.code, done.err) == (EXIT_OK, "")
     for fact in ("simulated GPU", "20.0 µs", "20.0 TFLOP/s", "50.0 GB/s"):
@@ -30,7 +27,7 @@ def test_asked_for_it_measures_both_and_says_why_small_work_loses(cpugpu: Comman
     assert HOW not in done.out
 
 
-def test_what_is_kept_is_shown_until_it_is_measured_again(cpugpu: CommandLine) -> None:
+def test_what_is_kept_is_shown_until_it_is_measured_again(cpugpu):
     first = cpugpu.here(*SIMULATED, "--measure", "--json").objects
     kept = cpugpu.here(*SIMULATED, "--json").objects
     again = cpugpu.here(*SIMULATED, "--measure", "--json").objects
@@ -41,14 +38,14 @@ def test_what_is_kept_is_shown_until_it_is_measured_again(cpugpu: CommandLine) -
         assert len(store.ceilings()) == 2
 
 
-def test_measuring_one_device_keeps_the_other_on_the_card(cpugpu: CommandLine) -> None:
+def test_measuring_one_device_keeps_the_other_on_the_card(cpugpu):
     cpugpu.here(*SIMULATED, "--measure")
     done = cpugpu.here(*SIMULATED, "--measure", "--device", "cpu")
     assert "GPU simulated GPU" in done.out
     assert HOW not in done.out
 
 
-def test_without_a_gpu_the_card_says_why_and_asked_for_one_it_fails_without_a_card(cpugpu: CommandLine) -> None:
+def test_without_a_gpu_the_card_says_why_and_asked_for_one_it_fails_without_a_card(cpugpu):
     done = cpugpu.here("machine", "--measure", "--simulate", "gpus=0")
     assert (done.code, done.err) == (EXIT_OK, "")
     assert "has no GPU" in done.out
@@ -58,14 +55,14 @@ def test_without_a_gpu_the_card_says_why_and_asked_for_one_it_fails_without_a_ca
     assert done.err.startswith("cpugpu-tui: ")
 
 
-def test_without_a_history_it_measures_shows_and_says_so(cpugpu: CommandLine) -> None:
+def test_without_a_history_it_measures_shows_and_says_so(cpugpu):
     done = cpugpu.here(*SIMULATED, "--db", cpugpu.database.parent / "typo" / "results.db")
     assert done.code == EXIT_UNFIT
     assert "simulated CPU" in done.out
     assert done.err.startswith("Not saved: ")
 
 
-def test_the_calibration_is_not_in_the_history_but_the_next_run_has_it(cpugpu: CommandLine) -> None:
+def test_the_calibration_is_not_in_the_history_but_the_next_run_has_it(cpugpu):
     cpugpu.here(*SIMULATED, "--measure")
     cpugpu.here("run", "--simulate", "default", "--size", "64", "--rounds", "5")
     with cpugpu.store() as store:
@@ -74,9 +71,7 @@ def test_the_calibration_is_not_in_the_history_but_the_next_run_has_it(cpugpu: C
     assert [found.device for found in started.plan.ceilings] == ["cuda:0", "cpu"]  # type: ignore[attr-defined]
 
 
-def test_a_busy_machine_is_named_although_its_rates_were_not_measured(
-    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_busy_machine_is_named_although_its_rates_were_not_measured(cpugpu, monkeypatch):
     """It printed nothing but the reason, on stderr."""
     real = machine.measured
 

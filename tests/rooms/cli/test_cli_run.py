@@ -9,9 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -38,7 +36,7 @@ def statuses(events: list[Event]) -> dict[int, str]:
 # ------------------------------------------------------------------ a good run
 
 
-def test_a_run_is_a_table_on_stdout_and_nothing_on_stderr(cpugpu: CommandLine) -> None:
+def test_a_run_is_a_table_on_stdout_and_nothing_on_stderr(cpugpu):
     done = cpugpu(*RUN, "--size", "64,2048")
     assert (done.code, done.err) == (EXIT_OK, "")
     lines = done.out.splitlines()
@@ -49,7 +47,7 @@ def test_a_run_is_a_table_on_stdout_and_nothing_on_stderr(cpugpu: CommandLine) -
     assert "cpugpu-tui show 1" in done.out
 
 
-def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpugpu: CommandLine) -> None:
+def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpugpu):
     done = cpugpu(*RUN, "--size", "64,128", "--json")
     assert (done.code, done.err) == (EXIT_OK, "")
     events = done.events
@@ -67,7 +65,7 @@ def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpug
     assert not [event for event in events if isinstance(event, Gap)]
 
 
-def test_what_was_shown_is_what_was_saved(cpugpu: CommandLine) -> None:
+def test_what_was_shown_is_what_was_saved(cpugpu):
     shown = state_of(cpugpu.here(*RUN, "--size", "64,128", "--json").events)
     with cpugpu.store() as store:
         assert integrity_check(store) == []
@@ -75,21 +73,21 @@ def test_what_was_shown_is_what_was_saved(cpugpu: CommandLine) -> None:
     assert (saved.rows, saved.devices, saved.finished) == (shown.rows, shown.devices, shown.finished)
 
 
-def test_without_a_terminal_the_app_is_run_quick(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_without_a_terminal_the_app_is_run_quick(cpugpu, words):
     done = cpugpu(CPUGPU_SIMULATE=FAST)
     assert done.code == EXIT_OK
     words(done.err)
     assert "2,048" in done.out
 
 
-def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu: CommandLine) -> None:
+def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu):
     done = cpugpu.here(*RUN, "--size", "64", "--no-save")
     assert done.code == EXIT_OK
     assert not cpugpu.database.exists()
     assert "Saved" not in done.out
 
 
-def test_repeats_are_runs_of_one_series(cpugpu: CommandLine) -> None:
+def test_repeats_are_runs_of_one_series(cpugpu):
     done = cpugpu.here(*RUN, "--size", "64", "--repeat", 3, "--json")
     started = [event for event in done.events if isinstance(event, RunStarted)]
     assert [event.number for event in started] == [1, 2, 3]
@@ -99,7 +97,7 @@ def test_repeats_are_runs_of_one_series(cpugpu: CommandLine) -> None:
         assert {run.series_id for run in store.runs()} == {started[0].series_id}
 
 
-def test_a_thread_may_run_the_kernels_and_the_run_says_so(cpugpu: CommandLine) -> None:
+def test_a_thread_may_run_the_kernels_and_the_run_says_so(cpugpu):
     done = cpugpu(*RUN, "--size", "64,128", "--worker", "thread")
     assert done.code == EXIT_OK
     assert "worker: thread" in done.out
@@ -108,9 +106,7 @@ def test_a_thread_may_run_the_kernels_and_the_run_says_so(cpugpu: CommandLine) -
     assert started.environment["worker"] == "thread"
 
 
-def test_another_environments_torch_times_the_real_cpu(
-    cpugpu: CommandLine, torch_python: Path, words: GoldenWords
-) -> None:
+def test_another_environments_torch_times_the_real_cpu(cpugpu, torch_python, words):
     """The one real run here: another interpreter, real tensors, checked results."""
     done = cpugpu("run", "--device", "cpu", "--size", "16,32", "--rounds", 1, "--python", torch_python, "--json")
     assert (done.code, done.err) == (EXIT_OK, "")
@@ -129,7 +125,7 @@ def test_another_environments_torch_times_the_real_cpu(
 # ------------------------------------------------------------------ not all well
 
 
-def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None:
+def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu):
     machine = f"{FAST},hang_size=64"
     done = cpugpu.here("run", "--simulate", machine, "--size", "32,64,128", "--case-timeout", 0.5, "--json")
     assert done.code == EXIT_CASES_FAILED
@@ -141,12 +137,12 @@ def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None
     assert "--case-timeout 0.5" in cpugpu.here("show").out  # "Again:"
 
 
-def test_sizes_are_given_by_the_option_of_time_as_well(cpugpu: CommandLine) -> None:
+def test_sizes_are_given_by_the_option_of_time_as_well(cpugpu):
     """`run matmul --n 64` was refused with "Possible options: --band, --json, --mnist"."""
     assert statuses(cpugpu.here("run", "matmul", "--n", "64", "--simulate", FAST, "--json").events) == {64: "ok"}
 
 
-def test_the_time_limit_begins_with_the_program(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_limit_begins_with_the_program(cpugpu, monkeypatch):
     """It began with the plan: a run with --max-seconds 4 took up to 8.8 s."""
     earlier = SimpleNamespace(monotonic=lambda: time.monotonic() - 100)
     monkeypatch.setattr("cpugpu_tui.__main__.time", earlier)
@@ -155,9 +151,7 @@ def test_the_time_limit_begins_with_the_program(cpugpu: CommandLine, monkeypatch
     assert "had not started" in done.err
 
 
-def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(
-    cpugpu: CommandLine, words: GoldenWords, limits_when_ready: None
-) -> None:
+def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(cpugpu, words, limits_when_ready):
     sizes = ",".join(str(size) for size in range(64, 84))
     done = cpugpu.here("run", "--simulate", PACED, "--size", sizes, "--max-seconds", 0.8, "--json")
     kinds = list(statuses(done.events).values())
@@ -168,7 +162,7 @@ def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(
     words(message)
 
 
-def test_telemetry_is_part_of_a_run(cpugpu: CommandLine) -> None:
+def test_telemetry_is_part_of_a_run(cpugpu):
     events = cpugpu("run", "--simulate", PACED, "--size", "64,65,66", "--json").events
     readings = [event for event in events if isinstance(event, TelemetryRead)]
     assert readings
@@ -177,7 +171,7 @@ def test_telemetry_is_part_of_a_run(cpugpu: CommandLine) -> None:
     assert [event for event in saved if isinstance(event, TelemetryRead)] == readings
 
 
-def test_a_reader_that_goes_away_leaves_no_agent(cpugpu: CommandLine) -> None:
+def test_a_reader_that_goes_away_leaves_no_agent(cpugpu):
     """`cpugpu-tui run --json | head -1`."""
     process = cpugpu.start("run", "--simulate", f"{PACED},hang_size=64", "--size", "32,64", "--json")
     with process:
@@ -213,7 +207,7 @@ def run_on_a_terminal(cpugpu: CommandLine, *arguments: Any) -> tuple[str, str]:
     return out[0].decode(), painted.decode()
 
 
-def test_progress_is_one_line_on_a_terminal_and_is_removed(cpugpu: CommandLine) -> None:
+def test_progress_is_one_line_on_a_terminal_and_is_removed(cpugpu):
     out, painted = run_on_a_terminal(cpugpu, *RUN, "--size", "64,128,256", "--rounds", "3", "--json")
     assert painted.endswith("\r\x1b[K")
     assert "3 of 3" in painted
@@ -222,7 +216,7 @@ def test_progress_is_one_line_on_a_terminal_and_is_removed(cpugpu: CommandLine) 
     assert "\x1b" not in out
 
 
-def test_finished_cases_come_before_the_end(cpugpu: CommandLine) -> None:
+def test_finished_cases_come_before_the_end(cpugpu):
     """Whoever reads along sees the first result while the rest is still being timed."""
     with cpugpu.start("run", "--simulate", PACED, "--size", "64:74:1", "--json") as process:
         next_event(process, lambda event: isinstance(event, CaseFinished))

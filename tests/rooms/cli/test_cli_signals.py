@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine, Witness, agents_of, events_from, next_event
@@ -36,7 +35,7 @@ def finished_in(cpugpu: CommandLine) -> set[str]:
 
 
 @pytest.mark.parametrize("worker", ["process", "thread"])
-def test_ctrl_c_stops_after_the_block_and_keeps_what_is_finished(cpugpu: CommandLine, worker: str) -> None:
+def test_ctrl_c_stops_after_the_block_and_keeps_what_is_finished(cpugpu, worker):
     with cpugpu.start(*PACED, "--worker", worker) as process:
         first = next_event(process, lambda event: isinstance(event, CaseFinished))
         agents = [Witness(pid) for pid in agents_of(process)]
@@ -57,9 +56,7 @@ def test_ctrl_c_stops_after_the_block_and_keeps_what_is_finished(cpugpu: Command
 @pytest.mark.parametrize(
     "command", [("run",), ("fleet", "run", "-w", "n1", "--launcher", "local")], ids=["run", "fleet"]
 )
-def test_ctrl_c_in_a_run_on_two_gpus_prints_the_table_and_names_the_saved_run(
-    cpugpu: CommandLine, command: tuple[str, ...]
-) -> None:
+def test_ctrl_c_in_a_run_on_two_gpus_prints_the_table_and_names_the_saved_run(cpugpu, command):
     words = ("matmul", "--size", "64:120:8", "--simulate", f"{FAST},pace=1,gpus=2", "--device", "cpu")
     with cpugpu.start(*command, *words, "--device", "cuda") as process:
         wait_for_a_finished_case(cpugpu)
@@ -97,7 +94,7 @@ def ctrl_c_until_it_ends(process: subprocess.Popen[bytes]) -> int:
     raise AssertionError("it does not end")
 
 
-def test_ctrl_c_twice_stops_at_once(cpugpu: CommandLine) -> None:
+def test_ctrl_c_twice_stops_at_once(cpugpu):
     with cpugpu.start(*HANGING) as process:
         next_event(process, hangs)
         (agent,) = [Witness(pid) for pid in agents_of(process)]
@@ -107,7 +104,7 @@ def test_ctrl_c_twice_stops_at_once(cpugpu: CommandLine) -> None:
     assert len(finished_in(cpugpu)) == 1
 
 
-def test_ctrl_c_once_ends_a_persons_code_that_never_returns(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_ctrl_c_once_ends_a_persons_code_that_never_returns(cpugpu, tmp_path):
     file = tmp_path / "own.py"
     file.write_text("while True: pass\ndef f(): ...\n")
     with cpugpu.start("time", f"{file}:f", "--n", "4", "--simulate", FAST, "--json") as process:
@@ -122,9 +119,7 @@ def test_ctrl_c_once_ends_a_persons_code_that_never_returns(cpugpu: CommandLine,
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_signal_that_ends_us_is_obeyed_also_by_an_agent_that_hangs(
-    cpugpu: CommandLine, number: signal.Signals
-) -> None:
+def test_a_signal_that_ends_us_is_obeyed_also_by_an_agent_that_hangs(cpugpu, number):
     with cpugpu.start(*HANGING) as process:
         next_event(process, hangs)
         (agent,) = [Witness(pid) for pid in agents_of(process)]
@@ -137,7 +132,7 @@ def test_a_signal_that_ends_us_is_obeyed_also_by_an_agent_that_hangs(
     assert [event.kind for event in rest if isinstance(event, CaseFailed)] == ["skipped", "skipped"]
 
 
-def test_a_series_that_is_stopped_has_no_next_run(cpugpu: CommandLine) -> None:
+def test_a_series_that_is_stopped_has_no_next_run(cpugpu):
     with cpugpu.start(*PACED, "--repeat", 3) as process:
         next_event(process, lambda event: isinstance(event, CaseFinished))
         process.send_signal(signal.SIGINT)
@@ -168,7 +163,7 @@ main()
     [([signal.SIGTERM], 143), ([signal.SIGHUP], 129), ([signal.SIGINT, signal.SIGINT], 130)],
     ids=["SIGTERM", "SIGHUP", "ctrl+c twice"],
 )  # fmt: skip
-def test_a_command_that_never_looks_up_is_ended(cpugpu: CommandLine, numbers: list[signal.Signals], code: int) -> None:
+def test_a_command_that_never_looks_up_is_ended(cpugpu, numbers, code):
     with subprocess.Popen(
         [sys.executable, "-c", BUSY, *map(str, PACED)],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=cpugpu.environment(), bufsize=0,
@@ -200,9 +195,7 @@ main()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_verification_that_is_ended_keeps_the_sizes_that_it_timed(
-    cpugpu: CommandLine, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_verification_that_is_ended_keeps_the_sizes_that_it_timed(cpugpu, tmp_path, number):
     """After SIGHUP, those of minutes were lost without a word."""
     file, simulate = tmp_path / "thresholds.json", ("--simulate", f"{FAST},pace=1")
     made = cpugpu.here("thresholds", "make", "matmul", "--n", "16:2048", "--simulate", FAST, "--out", file)
@@ -230,9 +223,7 @@ def test_a_verification_that_is_ended_keeps_the_sizes_that_it_timed(
     ("gate", "quick", "--against"), ("run", "quick", "--python"), ("time", "torch.ones(9)", "--python"),
     ("machine", "--python"),
 ], ids=lambda words: words[0])  # fmt: skip
-def test_a_silent_interpreter_is_named_with_its_limit_and_ctrl_c_ends_the_wait(
-    cpugpu: CommandLine, silent_python: Path, words: tuple[str, ...]
-) -> None:
+def test_a_silent_interpreter_is_named_with_its_limit_and_ctrl_c_ends_the_wait(cpugpu, silent_python, words):
     """`gate --against` waited in silence for a script that never answered."""
     with cpugpu.start(*words, silent_python) as process:
         told = process.stderr.readline().decode()

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import subprocess
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import COMMAND, FAST, CommandLine, Outcome
@@ -31,12 +30,12 @@ def assert_said(done: Outcome, code: int) -> None:
     assert ". " in done.err
 
 
-def test_importing_from_a_closed_stdin_imports_nothing(cpugpu: CommandLine) -> None:
+def test_importing_from_a_closed_stdin_imports_nothing(cpugpu):
     assert_said(in_shell(cpugpu, ("import", "-"), "<&-"), EXIT_USAGE)
 
 
 @pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"])
-def test_a_run_does_not_need_a_stream(cpugpu: CommandLine, streams: str) -> None:
+def test_a_run_does_not_need_a_stream(cpugpu, streams):
     done = in_shell(cpugpu, RUN, streams)
     assert done.code == EXIT_OK
     assert ("cpugpu-tui show 1 --explain\n" in done.out) == (">&-" not in streams.replace("2>&-", ""))
@@ -44,35 +43,35 @@ def test_a_run_does_not_need_a_stream(cpugpu: CommandLine, streams: str) -> None
 
 
 @pytest.mark.parametrize("words", [("run", "--size", "abc"), ("run", "--nosuch")])
-def test_a_full_disk_behind_stderr_leaves_the_exit_code(cpugpu: CommandLine, words: tuple[str, ...]) -> None:
+def test_a_full_disk_behind_stderr_leaves_the_exit_code(cpugpu, words):
     assert in_shell(cpugpu, words, "2>/dev/full").code == EXIT_USAGE
 
 
-def test_an_export_is_written_though_the_table_cannot_be_printed(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_an_export_is_written_though_the_table_cannot_be_printed(cpugpu, tmp_path):
     exported = tmp_path / "run.json"
     assert_said(in_shell(cpugpu, (*RUN, "--export", str(exported)), ">/dev/full"), EXIT_UNFIT)
     assert json.loads(exported.read_text())
 
 
 @pytest.mark.parametrize("words", [("list", "--workloads", "w.py"), (*RUN, "--mnist", "m"), ("history",), ()])
-def test_a_folder_that_is_gone_is_said(cpugpu: CommandLine, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_folder_that_is_gone_is_said(cpugpu, tmp_path, words):
     (tmp_path / "gone").mkdir()
     there = shlex.quote(str(tmp_path / "gone"))
     assert_said(in_shell(cpugpu, words, "", f"cd {there}; rmdir {there};"), EXIT_USAGE)
 
 
 @pytest.mark.parametrize("words", [(*RUN, "--mnist"), ("history", "--filter"), ("show",)])
-def test_an_argument_that_is_not_utf_8_is_said(cpugpu: CommandLine, words: tuple[str, ...]) -> None:
+def test_an_argument_that_is_not_utf_8_is_said(cpugpu, words):
     done = cpugpu.here(*words, os.fsdecode(b"a\xff"))
     assert_said(done, EXIT_USAGE)
     assert "a\\xff" in done.err
 
 
-def test_a_variable_that_is_not_utf_8_is_said(cpugpu: CommandLine) -> None:
+def test_a_variable_that_is_not_utf_8_is_said(cpugpu):
     assert_said(cpugpu("history", CPUGPU_MNIST=os.fsdecode(b"\xff")), EXIT_USAGE)
 
 
-def test_a_folder_whose_name_is_not_utf_8_cannot_be_told_to_an_agent(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_not_utf_8_cannot_be_told_to_an_agent(cpugpu, tmp_path):
     folder = tmp_path / os.fsdecode(b"\xff")
     folder.mkdir()
     assert_said(in_shell(cpugpu, (*RUN, "--mnist", "m"), "", f"cd {shlex.quote(str(tmp_path))}/*;"), EXIT_USAGE)
@@ -85,18 +84,14 @@ def test_a_folder_whose_name_is_not_utf_8_cannot_be_told_to_an_agent(cpugpu: Com
         ("gate", "--new", "1", "--junit", "pipe"),
     ],
 )  # fmt: skip
-def test_a_pipe_without_an_other_end_is_not_waited_for(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
+def test_a_pipe_without_an_other_end_is_not_waited_for(cpugpu, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     assert_said(cpugpu.here(*words), EXIT_USAGE)
 
 
 @pytest.mark.parametrize("text", ["x = " + "[" * 3000, "x = " + "[" * 3000 + "]" * 3000], ids=["open", "closed"])
-def test_nested_toml_is_no_config_and_no_list_of_hosts(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_nested_toml_is_no_config_and_no_list_of_hosts(cpugpu, tmp_path, monkeypatch, text):
     hosts = tmp_path / "hosts.toml"
     hosts.write_text(text)
     assert_said(cpugpu.here("fleet", "hosts", "-H", hosts), EXIT_USAGE)
@@ -106,7 +101,7 @@ def test_nested_toml_is_no_config_and_no_list_of_hosts(
     assert_said(cpugpu.here("history"), EXIT_USAGE)
 
 
-def test_a_filter_may_have_any_number_of_words_and_tags(cpugpu: CommandLine) -> None:
+def test_a_filter_may_have_any_number_of_words_and_tags(cpugpu):
     cpugpu.here(*RUN)
     cpugpu.here("tag", "1", "+good")
     words = " ".join(["matmul", "done", *["m"] * 3000])
@@ -116,7 +111,7 @@ def test_a_filter_may_have_any_number_of_words_and_tags(cpugpu: CommandLine) -> 
     assert cpugpu.here("history", "--json", *tags, "--tag", "bad").objects == []
 
 
-def test_a_long_argument_is_not_repeated_in_full(cpugpu: CommandLine) -> None:
+def test_a_long_argument_is_not_repeated_in_full(cpugpu):
     done = cpugpu.here("machine", "--simulate", FAST, "--python", "a" * 100_000)
     assert done.code == EXIT_USAGE
     assert len(done.err) < 3_000

@@ -3,7 +3,6 @@
 import re
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
@@ -18,7 +17,7 @@ BAR = re.compile("[░▓█?·]{20,}")
 
 
 @pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def history(tmp_path_factory):
     """A history whose only run is a survey of four workloads; read-only."""
     command = CommandLine(tmp_path_factory.mktemp("survey") / "history.db")
     assert command("survey", "--only", SOME, "--simulate", "drift=0").code == EXIT_OK
@@ -30,7 +29,7 @@ def rows_of(out: str) -> dict[str, str]:
     return {line.split()[0]: bar[0] for line in out.splitlines()[2:] if (bar := BAR.search(line))}
 
 
-def test_it_prints_a_bar_for_each_workload_the_one_in_which_the_gpu_wins_first_on_top(history: CommandLine) -> None:
+def test_it_prints_a_bar_for_each_workload_the_one_in_which_the_gpu_wins_first_on_top(history):
     out = history("show", "1").out
     bars = rows_of(out)
     assert set(bars) == set(SOME.split(","))
@@ -47,7 +46,7 @@ def test_it_prints_a_bar_for_each_workload_the_one_in_which_the_gpu_wins_first_o
     assert f"survey --only {SOME}" in out
 
 
-def test_json_holds_the_sentences_and_what_they_rest_on(history: CommandLine) -> None:
+def test_json_holds_the_sentences_and_what_they_rest_on(history):
     (answer,) = (each for each in history("show", "1", "--json").objects if each["event"] == "Answer")
     (survey,) = answer["survey"]
     assert survey["gpu"] == "cuda:0"
@@ -59,7 +58,7 @@ def test_json_holds_the_sentences_and_what_they_rest_on(history: CommandLine) ->
     assert all(sentence in printed for sentence in survey["sentences"])
 
 
-def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_survey_of_two_models_has_sentences_for_each(cpugpu, tmp_path):
     simulate = ("--simulate", f"{FAST},gpus=2,other_gpus=1")
     done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--device", "cuda", *simulate)
     assert done.code == EXIT_OK
@@ -77,7 +76,7 @@ def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine, tmp_
     assert re.search("<li>cuda:0: The GPU wins from .*<li>cuda:1: The GPU wins from ", html, re.DOTALL)
 
 
-def test_a_slow_gpu_has_bars_and_sentences_of_its_own(cpugpu: CommandLine) -> None:
+def test_a_slow_gpu_has_bars_and_sentences_of_its_own(cpugpu):
     simulate = f"{FAST},drift=0,gpus=3,slow_gpu=2,slow_factor=2"
     done = cpugpu.here("survey", "--only", "matmul,fft", "--simulate", simulate, "--device", "cpu", "--device", "cuda")
     assert done.code == EXIT_OK, done.err
@@ -86,7 +85,7 @@ def test_a_slow_gpu_has_bars_and_sentences_of_its_own(cpugpu: CommandLine) -> No
     assert "cuda:2: On this GPU, faster from a size on" in done.out
 
 
-def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu: CommandLine) -> None:
+def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu):
     done = cpugpu("survey", "--only", "fft,sort", "--simulate", f"{FAST},oom_size=100")
     assert done.code == EXIT_CASES_FAILED
     assert re.search(r"fft 100 .*Needs \d.*free", done.out)
@@ -95,7 +94,7 @@ def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu: CommandLin
     assert len(rows_of(done.out)) == 2
 
 
-def test_report_and_pictures_show_one_bar_for_each_workload(history: CommandLine, tmp_path: Path) -> None:
+def test_report_and_pictures_show_one_bar_for_each_workload(history, tmp_path):
     pytest.importorskip("matplotlib")
     files = [tmp_path / name for name in ("x.html", "x.svg", "x.png", "x.md")]
     for file in files:
@@ -111,7 +110,7 @@ def test_report_and_pictures_show_one_bar_for_each_workload(history: CommandLine
     assert "On this GPU, faster from a size on" in markdown
 
 
-def test_equal_devices_have_no_winner_in_any_face(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_equal_devices_have_no_winner_in_any_face(cpugpu, tmp_path):
     pytest.importorskip("matplotlib")
     equal = "cpu_overhead_ns=200000,launch_ns=200000,sync_ns=0,kernel_overhead_ns=0,gpu_bytes_per_ns=20,drift=0"
     done = cpugpu("survey", "--only", "fft,sort", "--simulate", equal, "--export", tmp_path / "x.html")
@@ -123,7 +122,7 @@ def test_equal_devices_have_no_winner_in_any_face(cpugpu: CommandLine, tmp_path:
     assert len(re.findall(rf">(?:4,096|4M) · {open_words}<", (tmp_path / "x.html").read_text())) == 2
 
 
-def test_a_stopped_survey_goes_on(history: CommandLine, cpugpu: CommandLine) -> None:
+def test_a_stopped_survey_goes_on(history, cpugpu):
     """A newer unfinished run of another preset is left alone."""
     cpugpu.take_over(history)
     assert cpugpu("run", "matmul", "--size", "16,32", "--simulate", FAST).code == EXIT_OK
@@ -140,7 +139,7 @@ def test_a_stopped_survey_goes_on(history: CommandLine, cpugpu: CommandLine) -> 
         assert cpugpu("survey", *words).code == EXIT_USAGE
 
 
-def test_all_adds_the_second_set_and_only_names_either(cpugpu: CommandLine) -> None:
+def test_all_adds_the_second_set_and_only_names_either(cpugpu):
     small = ("--simulate", "default", "--no-save", "--json")
     named = cpugpu("survey", "--only", "topk,fft", *small)
     assert named.code == EXIT_OK

@@ -4,9 +4,8 @@ import json
 import resource
 import signal
 import subprocess
-from pathlib import Path
 
-from tests.helpers.command_line import COMMAND, ROOT, CommandLine
+from tests.helpers.command_line import COMMAND, ROOT
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT
 from cpugpu_tui.telemetry.recording import load
@@ -20,7 +19,7 @@ def first_row(process: subprocess.Popen[bytes]) -> None:
         assert line
 
 
-def test_ctrl_c_ends_it_quietly_with_130_and_all_lines_whole(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_quietly_with_130_and_all_lines_whole(cpugpu, tmp_path):
     path = tmp_path / "a.ndjson"
     with cpugpu.start(*SIMULATED, "--json", "--record", path) as process:
         first_row(process)
@@ -31,7 +30,7 @@ def test_ctrl_c_ends_it_quietly_with_130_and_all_lines_whole(cpugpu: CommandLine
     assert load(path).samples >= 1
 
 
-def test_a_line_is_there_when_its_sweep_is(cpugpu: CommandLine) -> None:
+def test_a_line_is_there_when_its_sweep_is(cpugpu):
     """Python keeps 8 kB back when stdout is a pipe: ten seconds of a table."""
     environment = cpugpu.environment(PYTHONUNBUFFERED="")
     with subprocess.Popen([*COMMAND, *SIMULATED], stdout=subprocess.PIPE, env=environment, bufsize=0) as process:
@@ -40,7 +39,7 @@ def test_a_line_is_there_when_its_sweep_is(cpugpu: CommandLine) -> None:
         process.kill()
 
 
-def test_ctrl_c_while_it_is_being_loaded_is_no_traceback() -> None:
+def test_ctrl_c_while_it_is_being_loaded_is_no_traceback():
     """The first import of ours that takes time is interrupted, as by a person who mistyped."""
     interrupted = (
         "import os, signal, sys\n"
@@ -54,7 +53,7 @@ def test_ctrl_c_while_it_is_being_loaded_is_no_traceback() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
-def test_results_that_outgrow_the_limit_of_a_file_are_a_sentence(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_results_that_outgrow_the_limit_of_a_file_are_a_sentence(cpugpu, tmp_path):
     with (tmp_path / "out").open("wb") as out:
         done = subprocess.run(
             [*COMMAND, "telemetry", "--replay", FAKE_TRACE, "--interval", "0", "--json"],

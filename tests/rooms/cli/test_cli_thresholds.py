@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import CommandLine, Outcome
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui import errors
 from cpugpu_tui.cli.thresholds import measuring
@@ -24,7 +23,7 @@ Change = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CommandLine, Outcome]:
+def measured(tmp_path_factory):
     """Return a file with one workload and one expression, and the history with their run."""
     folder = tmp_path_factory.mktemp("measured")
     cpugpu = CommandLine(folder / "history.db")
@@ -36,9 +35,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CommandLin
 
 
 @pytest.fixture
-def file(
-    measured: tuple[Path, CommandLine, Outcome], cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def file(measured, cpugpu, tmp_path, monkeypatch):
     """Return a copy of the file as `thresholds.json` in the current folder, with its history."""
     monkeypatch.chdir(tmp_path)
     cpugpu.take_over(measured[1])
@@ -59,9 +56,7 @@ def entries(path: Path) -> Thresholds:
     return load(path, {})
 
 
-def test_workloads_and_code_are_measured_together(
-    measured: tuple[Path, CommandLine, Outcome], words: GoldenWords
-) -> None:
+def test_workloads_and_code_are_measured_together(measured, words):
     path, _, done = measured
     assert done.err.endswith(f"Wrote {path}\n")
     assert [(each.operation, each.resident) for each in entries(path).entries] == [
@@ -70,7 +65,7 @@ def test_workloads_and_code_are_measured_together(
     words([line for line in done.out.splitlines() if line.strip()])
 
 
-def test_a_saved_run_gives_the_same_file(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_a_saved_run_gives_the_same_file(file, cpugpu, words):
     made = cpugpu.here("thresholds", "make", "--run", "latest", "-o", "again.json")
     assert made.code == errors.EXIT_OK, made.err
     assert Path("again.json").read_text() == file.read_text()
@@ -85,7 +80,7 @@ def test_a_saved_run_gives_the_same_file(file: Path, cpugpu: CommandLine, words:
         words(refused.err)
 
 
-def test_what_has_moved_fails(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_what_has_moved_fails(file, cpugpu, words):
     same = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
     assert same.code == errors.EXIT_OK
     assert same.out.endswith("0 of 4 thresholds moved out of their brackets.\n")
@@ -99,9 +94,7 @@ def test_what_has_moved_fails(file: Path, cpugpu: CommandLine, words: GoldenWord
     words([line for line in done.out.splitlines() if line.endswith(".")])
 
 
-def test_an_older_file_must_be_of_this_machine_and_of_the_same_operations(
-    file: Path, cpugpu: CommandLine, words: GoldenWords
-) -> None:
+def test_an_older_file_must_be_of_this_machine_and_of_the_same_operations(file, cpugpu, words):
     against = ("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
     rewritten(file, variant="other")
     nothing = cpugpu.here(*against)
@@ -130,13 +123,13 @@ def test_an_older_file_must_be_of_this_machine_and_of_the_same_operations(
     ids=lambda arguments: " ".join(arguments[:2]).replace("/", "_"),
 )  # fmt: skip
 @pytest.mark.usefixtures("file")
-def test_what_cannot_be_made_is_refused(arguments: tuple[str, ...], cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_what_cannot_be_made_is_refused(arguments, cpugpu, words):
     done = cpugpu.here("thresholds", "make", *arguments, *STEADY)
     assert done.code == errors.EXIT_USAGE
     words(done.err)
 
 
-def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu, tmp_path):
     path = tmp_path / "new.json"
     done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "drift=0,oom_size=2048", "-o", path)
     assert done.code == errors.EXIT_CASES_FAILED
@@ -144,7 +137,7 @@ def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu: Comm
     assert all(1000 <= each.faster[-1][2] < 2048 for each in entries(path).entries)
 
 
-def test_sizes_in_a_list_are_timed_as_they_are(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_sizes_in_a_list_are_timed_as_they_are(cpugpu, tmp_path):
     """The tiles of this GPU make the winner change between sizes that a search does not try."""
     path, tiled = tmp_path / "new.json", "drift=0,gpu_tile=512,launch_ns=1000,sync_ns=500,gpu_ns_per_flop=0.001"
     sizes = ("16,256,500", "520,700,1000", "1030,1100")
@@ -157,13 +150,13 @@ def test_sizes_in_a_list_are_timed_as_they_are(cpugpu: CommandLine, tmp_path: Pa
     ), "nothing is known between 16 and 256"  # fmt: skip
 
 
-def test_without_a_core_for_each_thread_the_reason_is_said(cpugpu: CommandLine) -> None:
+def test_without_a_core_for_each_thread_the_reason_is_said(cpugpu):
     done = cpugpu.here("thresholds", "make", "matmul", "--n", "64:128", "--simulate", "starved_share=0.4", "-o", "-")
     assert done.code == errors.EXIT_UNFIT
     assert "matmul n = 64 to 128 (2 sizes): no core: " in done.err
 
 
-def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file: Path, cpugpu: CommandLine) -> None:
+def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file, cpugpu):
     done = cpugpu.here("export", "latest", "--out", "my-thresholds.json")
     assert done.code == errors.EXIT_OK, done.err
     assert Path("my-thresholds.json").read_text() == file.read_text()
@@ -173,9 +166,7 @@ def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file: Path, cpu
     assert {each.operation for each in entries(Path("my-thresholds.json")).entries} == {"matmul", "gemm", "softmax"}
 
 
-def test_an_imported_run_with_a_path_in_a_name_is_refused(
-    file: Path, cpugpu: CommandLine, tmp_path: Path, words: GoldenWords
-) -> None:
+def test_an_imported_run_with_a_path_in_a_name_is_refused(file, cpugpu, tmp_path, words):
     assert cpugpu.here("export", "latest", "--out", "run.ndjson").code == errors.EXIT_OK
     text = Path("run.ndjson").read_text().replace("matmul", "../x")
     (run_id,) = set(re.findall(r"\"run_id\":\"([^\"]+)\"", text))
@@ -186,16 +177,14 @@ def test_an_imported_run_with_a_path_in_a_name_is_refused(
     words(done.err)
 
 
-def test_without_a_gpu_nothing_is_written(cpugpu: CommandLine, tmp_path: Path, words: GoldenWords) -> None:
+def test_without_a_gpu_nothing_is_written(cpugpu, tmp_path, words):
     done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "gpus=0", "-o", tmp_path / "new.json")
     assert done.code == errors.EXIT_UNFIT
     assert not (tmp_path / "new.json").exists()
     words(done.err)
 
 
-def test_a_stopped_run_writes_nothing(
-    file: Path, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_stopped_run_writes_nothing(file, cpugpu, monkeypatch, words):
     ran = measuring.watched
     before = file.read_text()
 
@@ -210,9 +199,7 @@ def test_a_stopped_run_writes_nothing(
     words(done.err.splitlines()[-1])
 
 
-def test_what_a_full_disk_did_not_take_need_not_be_measured_again(
-    file: Path, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_what_a_full_disk_did_not_take_need_not_be_measured_again(file, cpugpu, monkeypatch, words):
     before = file.read_text()
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")))
@@ -224,9 +211,7 @@ def test_what_a_full_disk_did_not_take_need_not_be_measured_again(
     assert {each.operation for each in entries(file).entries} == {"softmax"}
 
 
-def test_a_closed_terminal_leaves_the_file_as_it_is(
-    file: Path, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_closed_terminal_leaves_the_file_as_it_is(file, cpugpu, monkeypatch):
     before = file.read_text()
     monkeypatch.setattr(measuring, "save_rest", lambda _, code: code or 129)
     done = cpugpu.here("thresholds", "make", "matmul", "--n", "64:128", *STEADY)
@@ -234,16 +219,14 @@ def test_a_closed_terminal_leaves_the_file_as_it_is(
     assert file.read_text() == before
 
 
-def test_a_stopped_verification_tells_what_it_found(
-    file: Path, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_stopped_verification_tells_what_it_found(file, cpugpu, monkeypatch, words):
     monkeypatch.setattr(measuring, "save_rest", lambda _, code: errors.EXIT_INTERRUPTED)
     done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
     assert done.code == errors.EXIT_INTERRUPTED
     words([*done.out.splitlines()[-1:], done.err])
 
 
-def test_verify_prints_the_regret(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_verify_prints_the_regret(file, cpugpu, words):
     done = cpugpu.here("thresholds", "verify", *STEADY)
     assert done.code == errors.EXIT_OK, done.err
     words([*done.out.splitlines()[-1:], done.err])
@@ -262,7 +245,7 @@ def test_verify_prints_the_regret(file: Path, cpugpu: CommandLine, words: Golden
             assert size == round((low * high) ** 0.5)
 
 
-def test_verify_fails_a_file_that_chooses_wrongly(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_verify_fails_a_file_that_chooses_wrongly(file, cpugpu, words):
     text = file.read_text()
     rewritten(file, faster=[["cuda", 16, 2048]], equal=[])
     done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
@@ -276,16 +259,14 @@ def test_verify_fails_a_file_that_chooses_wrongly(file: Path, cpugpu: CommandLin
     words(done.err)
 
 
-def test_verify_passes_a_search_of_a_narrow_range(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_verify_passes_a_search_of_a_narrow_range(cpugpu, tmp_path):
     file = tmp_path / "narrow.json"
     assert cpugpu.here("thresholds", "make", "matmul", "--n", "150:200", *STEADY, "-o", file).code == errors.EXIT_OK
     assert any(len(each.faster) > 1 for each in load(file, {}).entries)
     assert cpugpu.here("thresholds", "verify", file, *STEADY).code == errors.EXIT_OK
 
 
-def test_a_threshold_that_failed_is_made_again_and_the_others_are_kept(
-    file: Path, cpugpu: CommandLine, words: GoldenWords
-) -> None:
+def test_a_threshold_that_failed_is_made_again_and_the_others_are_kept(file, cpugpu, words):
     before = {each.operation: each for each in entries(file).entries}
     document = json.loads(file.read_text())
     for each in document["thresholds"][:2]:
@@ -308,9 +289,7 @@ def test_a_threshold_that_failed_is_made_again_and_the_others_are_kept(
         words(refused.err)
 
 
-def test_verify_refuses_other_machines_and_unknown_operations(
-    file: Path, cpugpu: CommandLine, words: GoldenWords
-) -> None:
+def test_verify_refuses_other_machines_and_unknown_operations(file, cpugpu, words):
     machine = cpugpu.here("thresholds", "verify")
     unknown = cpugpu.here("thresholds", "verify", "thresholds.json", "softmax", *STEADY)
     code = cpugpu.here("thresholds", "verify", "thresholds.json", "gemm", *STEADY)
@@ -325,9 +304,7 @@ def test_verify_refuses_other_machines_and_unknown_operations(
     words([each.err for each in (machine, unknown, code, variant, narrow)])
 
 
-def test_without_names_the_whole_catalogue_is_measured(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_names_the_whole_catalogue_is_measured(cpugpu, tmp_path, monkeypatch):
     planned: list[Any] = []
 
     def stop(plan: Any, *_: object) -> Any:
@@ -345,7 +322,7 @@ def test_without_names_the_whole_catalogue_is_measured(
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_the_older_file_is_not_replaced_by_the_newer_one(link: bool, file: Path, cpugpu: CommandLine) -> None:
+def test_the_older_file_is_not_replaced_by_the_newer_one(link, file, cpugpu):
     """It was overwritten, and then said to have none of these thresholds."""
     before = file.read_bytes()
     if link:

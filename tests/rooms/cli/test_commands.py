@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import typer
-from tests.helpers.command_line import CommandLine
 from tests.rooms.compare.test_compare_simulated import series
 from typer.main import get_group
 
@@ -37,7 +36,7 @@ def commands_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple
             yield (*above, name), command.callback
 
 
-def test_every_command_is_in_the_file_of_its_name() -> None:
+def test_every_command_is_in_the_file_of_its_name():
     found = dict(commands_of(typer.main.get_command(app)))
     assert ("fleet", "gate") in found
     assert ("history", "prune") in found
@@ -54,7 +53,7 @@ def groups_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
             yield from groups_of(command, (*above, name))
 
 
-def test_no_summary_is_cut_in_a_list_of_commands(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_summary_is_cut_in_a_list_of_commands(cpugpu, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     for words, group in groups_of(typer.main.get_command(app)):
         listed = cpugpu.here(*words, "--help").out.partition("Commands:\n")[2].splitlines()
@@ -62,7 +61,7 @@ def test_no_summary_is_cut_in_a_list_of_commands(cpugpu: CommandLine, monkeypatc
         assert not [line for line in listed if not line.endswith(".") or line.endswith("...")]
 
 
-def test_every_command_option_and_argument_has_help_in_sentences() -> None:
+def test_every_command_option_and_argument_has_help_in_sentences():
     def check(group: Any) -> None:
         for text in (group.help, *(parameter.help for parameter in group.params)):
             assert text
@@ -73,7 +72,7 @@ def test_every_command_option_and_argument_has_help_in_sentences() -> None:
     check(typer.main.get_command(app))
 
 
-def test_only_commands_that_take_presets_name_them_in_defaults() -> None:
+def test_only_commands_that_take_presets_name_them_in_defaults():
     """`survey --help` said of its threads: `all, if the preset sets none`."""
     named = 0
     for words, group in groups_of(typer.main.get_command(app)):
@@ -85,13 +84,13 @@ def test_only_commands_that_take_presets_name_them_in_defaults() -> None:
     assert named
 
 
-def test_a_wrong_variable_is_named(cpugpu: CommandLine) -> None:
+def test_a_wrong_variable_is_named(cpugpu):
     done = cpugpu("run", "matmul", "--no-save", CPUGPU_CASE_TIMEOUT="soon")
     assert done.code == EXIT_USAGE
     assert "CPUGPU_CASE_TIMEOUT 'soon'" in done.err
 
 
-def test_an_unknown_command_of_config_names_the_file_to_edit(cpugpu: CommandLine) -> None:
+def test_an_unknown_command_of_config_names_the_file_to_edit(cpugpu):
     refused = cpugpu("config", "set", "theme", "slate")
     assert refused.code == EXIT_USAGE
     assert cpugpu("config", "path").out.strip() in refused.err
@@ -102,19 +101,17 @@ def test_an_unknown_command_of_config_names_the_file_to_edit(cpugpu: CommandLine
     [("--no-save", ("--no-save", "--simulate", "default", "run", "quick")), ("--no-mouse", ("--no-mouse", "demo")),
      ("--db", ("--db", "other.db", "history"))],
 )  # fmt: skip
-def test_an_option_before_a_command_is_refused_because_only_the_app_would_read_it(
-    cpugpu: CommandLine, option: str, words: tuple[str, ...]
-) -> None:
+def test_an_option_before_a_command_is_refused_because_only_the_app_would_read_it(cpugpu, option, words):
     done = cpugpu.here(*words)
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert f"{option} before '" in done.err
 
 
-def test_a_variable_is_not_an_option_before_a_command(cpugpu: CommandLine) -> None:
+def test_a_variable_is_not_an_option_before_a_command(cpugpu):
     assert cpugpu("history", CPUGPU_SIMULATE="default", CPUGPU_THEME="slate").code == 0
 
 
-def test_the_gate_judges_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gate_judges_once(monkeypatch):
     """It judged as `compare` does first, with the limit, and threw that away."""
     asked: list[dict[str, Any]] = []
 
@@ -131,7 +128,7 @@ def test_the_gate_judges_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.gated
 
 
-def test_a_request_of_the_gate_is_checked_where_it_is_made() -> None:
+def test_a_request_of_the_gate_is_checked_where_it_is_made():
     asked: dict[str, Any] = {
         "names": (), "baselines": ("main",), "limits": LIMITS, "repeat": 5, "junit": None, "summary": None,
         "case_timeout_s": None, "simulation": None,
@@ -143,7 +140,7 @@ def test_a_request_of_the_gate_is_checked_where_it_is_made() -> None:
             GateRequest(**{**asked, **wrong})
 
 
-def test_the_list_of_commands_is_the_same_without_their_options() -> None:
+def test_the_list_of_commands_is_the_same_without_their_options():
     """`--help` leaves the options out, and a command leaves out the other commands: typer takes 20 ms for all."""
     whole, listed, alone = (get_group(part) for part in (app, needed(["--help"]), needed(["history", "--limit", "1"])))
     assert {name: each.help for name, each in listed.commands.items()} == {

@@ -1,13 +1,11 @@
 """`compare` and `baseline` say what a person has to know: edited code, missing cores, too few runs."""
 
-from pathlib import Path
-
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.analysis.compare import GATE_RUNS
 
 
-def test_code_that_was_edited_between_two_series_is_named(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_code_that_was_edited_between_two_series_is_named(cpugpu, tmp_path):
     for number in (1, 2):
         (tmp_path / "mine.py").write_text(f"import torch\n\ndef forward(n):\n    return torch.ones(n) * {number}\n")
         done = cpugpu.here(
@@ -23,7 +21,7 @@ def test_code_that_was_edited_between_two_series_is_named(cpugpu: CommandLine, t
     assert "No difference" not in said
 
 
-def test_a_baseline_that_no_gate_takes_says_so_when_it_is_made(cpugpu: CommandLine) -> None:
+def test_a_baseline_that_no_gate_takes_says_so_when_it_is_made(cpugpu):
     run = ("run", "matmul", "--size", "16", "--rounds", "6", "--simulate", FAST)
     assert cpugpu.here(*run).code == 0
     said = cpugpu.here("baseline", "main", "latest")
@@ -34,7 +32,7 @@ def test_a_baseline_that_no_gate_takes_says_so_when_it_is_made(cpugpu: CommandLi
     assert "`gate` needs" not in cpugpu.here("baseline", "main", "latest").out
 
 
-def test_sizes_that_only_one_run_has_stand_in_one_sentence_and_in_no_verdict(cpugpu: CommandLine) -> None:
+def test_sizes_that_only_one_run_has_stand_in_one_sentence_and_in_no_verdict(cpugpu):
     """A search chooses its sizes: 16 of 46 verdicts of two equal searches were NOT COMPARABLE."""
     for sizes in ("16,32,64", "16,48,64"):
         assert cpugpu.here("run", "matmul", "--size", sizes, "--rounds", "6", "--simulate", FAST).code == 0

@@ -4,12 +4,10 @@ import json
 import re
 import signal
 import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Outcome
-from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.cli.running import in_turn
@@ -23,7 +21,7 @@ RUN = ("run", "matmul", "--size", "2048")
 
 
 @pytest.fixture(scope="module")
-def pythons(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+def pythons(tmp_path_factory):
     """This interpreter under two names. It runs the agent from here: each start compiles a zip anew, 0.2 s of CPU."""
     folder = tmp_path_factory.mktemp("pythons")
     agent = f'shift; exec {sys.executable} -P -m cpugpu_tui.agent "$@"'
@@ -32,7 +30,7 @@ def pythons(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 @pytest.fixture
-def both(pythons: tuple[str, str]) -> tuple[str, ...]:
+def both(pythons):
     return "--python", pythons[0], "--python", pythons[1]
 
 
@@ -51,9 +49,7 @@ def words_of(told: dict[str, object]) -> dict[str, str]:
 # ------------------------------------------------------------------ run
 
 
-def test_time_with_two_interpreters_is_a_duet_too(
-    cpugpu: CommandLine, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_with_two_interpreters_is_a_duet_too(cpugpu, both, monkeypatch):
     """The first of two --python was dropped without a word."""
     asked: list[list[str | None]] = []
 
@@ -69,15 +65,13 @@ def test_time_with_two_interpreters_is_a_duet_too(
 
 
 @pytest.fixture(scope="module")
-def told_of_2_percent(
-    pythons: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[CommandLine, Outcome]:
+def told_of_2_percent(pythons, tmp_path_factory):
     """A history with a duet that differs by 2 %, and what `--json` said of it."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("duet") / "history.db")
     return cpugpu, cpugpu.here(*RUN, "--simulate", SLOWER, "--python", pythons[0], "--python", pythons[1], "--json")
 
 
-def test_two_percent_are_found_and_every_run_is_in_the_history(told_of_2_percent: tuple[CommandLine, Outcome]) -> None:
+def test_two_percent_are_found_and_every_run_is_in_the_history(told_of_2_percent):
     cpugpu, done = told_of_2_percent
     told = comparison(done)
     assert done.code == EXIT_OK, done.err
@@ -101,7 +95,7 @@ def test_two_percent_are_found_and_every_run_is_in_the_history(told_of_2_percent
     assert saved["verdicts"] == told["verdicts"]
 
 
-def test_the_events_of_a_run_stay_together(told_of_2_percent: tuple[CommandLine, Outcome]) -> None:
+def test_the_events_of_a_run_stay_together(told_of_2_percent):
     events = told_of_2_percent[1].events
     runs, numbers = 0, list[int]()
     for event in events:
@@ -116,9 +110,7 @@ def test_the_events_of_a_run_stay_together(told_of_2_percent: tuple[CommandLine,
     assert checked == [True] * 2 + [False] * 8
 
 
-def test_equal_cases_are_the_same_and_one_that_kills_its_agent_is_said_once_and_not_tried_again(
-    cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_equal_cases_are_the_same_and_one_that_kills_its_agent_is_said_once_and_not_tried_again(cpugpu, both, words):
     simulated = f"{SIMULATED},crash_size=64"
     done = cpugpu.here("run", "matmul", "--size", "64,2048", "--simulate", simulated, *both)
     assert done.code == EXIT_CASES_FAILED
@@ -133,7 +125,7 @@ def test_equal_cases_are_the_same_and_one_that_kills_its_agent_is_said_once_and_
     words(re.sub(r"/\S+/(old|new)( \(run \d+\))?", r"\1", only.err))
 
 
-def test_max_seconds_ends_it_after_a_pair(cpugpu: CommandLine, both: tuple[str, ...]) -> None:
+def test_max_seconds_ends_it_after_a_pair(cpugpu, both):
     limits = ("--max-seconds", "0.01", "--band", "latency=4%")
     told = comparison(cpugpu.here(*RUN, "--simulate", SIMULATED, *both, *limits, "--json"))
     assert set(words_of(told).values()) == {"TOO FEW RUNS"}
@@ -141,9 +133,7 @@ def test_max_seconds_ends_it_after_a_pair(cpugpu: CommandLine, both: tuple[str, 
     assert told["bands"] == {"latency": 0.04, "device": 0.005}
 
 
-def test_ctrl_c_stops_both_and_one_side_is_not_resumed(
-    cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_ctrl_c_stops_both_and_one_side_is_not_resumed(cpugpu, both, words):
     process = cpugpu.start("run", "matmul", "--size", "2048,4096", "--simulate", f"{FAST},pace=1", *both)
     try:
         while True:
@@ -165,9 +155,7 @@ def test_ctrl_c_stops_both_and_one_side_is_not_resumed(
     assert cpugpu.here("run", "--resume").code == EXIT_USAGE
 
 
-def test_a_side_that_differs_from_itself_takes_every_word_back(
-    cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_a_side_that_differs_from_itself_takes_every_word_back(cpugpu, both, words):
     printed = cpugpu.here(*RUN, "--simulate", RESTLESS, *both)
     assert printed.code == EXIT_UNFIT
     assert printed.out.count("UNDECIDED") == 4, "three verdicts, and the sentence that explains them"
@@ -180,9 +168,7 @@ def test_a_side_that_differs_from_itself_takes_every_word_back(
 # ------------------------------------------------------------------ gate
 
 
-def test_a_gate_whose_placebo_moved_neither_passes_nor_fails(
-    cpugpu: CommandLine, pythons: tuple[str, str], words: GoldenWords
-) -> None:
+def test_a_gate_whose_placebo_moved_neither_passes_nor_fails(cpugpu, pythons, words):
     old, new = pythons
     done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", RESTLESS, "--no-save")
     assert done.code == EXIT_UNFIT
@@ -190,9 +176,7 @@ def test_a_gate_whose_placebo_moved_neither_passes_nor_fails(
     words(done.out.splitlines()[-2])
 
 
-def test_a_gate_that_is_exceeded_is_1_and_writes_its_reports(
-    cpugpu: CommandLine, pythons: tuple[str, str], tmp_path: Path
-) -> None:
+def test_a_gate_that_is_exceeded_is_1_and_writes_its_reports(cpugpu, pythons, tmp_path):
     old, new = pythons
     files = ("--junit", tmp_path / "gate.xml", "--summary", tmp_path / "gate.md")
     limit = ("--max-slowdown", "latency=50%,kernel-time=1%", "--json", "--no-save")
@@ -208,9 +192,7 @@ def test_a_gate_that_is_exceeded_is_1_and_writes_its_reports(
     assert "5 pairs" in summary
 
 
-def test_a_gate_with_a_case_that_fails_on_both_sides_does_not_pass(
-    cpugpu: CommandLine, pythons: tuple[str, str], words: GoldenWords
-) -> None:
+def test_a_gate_with_a_case_that_fails_on_both_sides_does_not_pass(cpugpu, pythons, words):
     done = cpugpu.here("gate", "matmul", "--against", pythons[0], "--simulate", f"{SIMULATED},error_size=64")
     assert done.code == EXIT_CASES_FAILED
     assert done.err.count("planted error") == 2

@@ -4,12 +4,10 @@ import json
 import re
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 
@@ -25,7 +23,7 @@ def make_series(cpugpu: CommandLine, simulated: str = SIMULATED, runs: int = 5) 
 
 
 @pytest.fixture(scope="module")
-def five_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def five_runs(tmp_path_factory):
     """A history with five runs that are the baseline main; only copied."""
     made = CommandLine(tmp_path_factory.mktemp("five-runs") / "history.db")
     make_series(made)
@@ -33,14 +31,14 @@ def five_runs(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     return made
 
 
-def test_a_new_baseline_is_shown_with_its_runs_also_as_json(based: CommandLine, words: GoldenWords) -> None:
+def test_a_new_baseline_is_shown_with_its_runs_also_as_json(based, words):
     words(based.here("baseline", "other", "latest").out)
     (made,) = based.here("baseline", "other", "latest", "--json").objects
     assert made == {**based.here("baseline", "main", "--json").objects[0], "name": "other"}
 
 
 @pytest.fixture(scope="module")
-def ten_runs(five_runs: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def ten_runs(five_runs, tmp_path_factory):
     """The same and five runs of a slower GPU after them; only copied."""
     made = CommandLine(tmp_path_factory.mktemp("ten-runs") / "history.db")
     made.take_over(five_runs)
@@ -49,14 +47,14 @@ def ten_runs(five_runs: CommandLine, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture
-def based(cpugpu: CommandLine, five_runs: CommandLine) -> CommandLine:
+def based(cpugpu, five_runs):
     """A history of this test's own with five runs that are the baseline main."""
     cpugpu.take_over(five_runs)
     return cpugpu
 
 
 @pytest.fixture
-def slowed(cpugpu: CommandLine, ten_runs: CommandLine) -> CommandLine:
+def slowed(cpugpu, ten_runs):
     """The same with runs 6 to 10 of a slower GPU."""
     cpugpu.take_over(ten_runs)
     return cpugpu
@@ -65,7 +63,7 @@ def slowed(cpugpu: CommandLine, ten_runs: CommandLine) -> CommandLine:
 # ------------------------------------------------------------------ compare
 
 
-def test_differences_come_first_then_a_verdict_for_every_case(slowed: CommandLine, words: GoldenWords) -> None:
+def test_differences_come_first_then_a_verdict_for_every_case(slowed, words):
     done = slowed.here("compare", "main", "latest")
     assert (done.code, done.err) == (EXIT_OK, "")
     out = done.out
@@ -77,7 +75,7 @@ def test_differences_come_first_then_a_verdict_for_every_case(slowed: CommandLin
     words(re.sub(r"[+-]?\d+\.\d+", "N", next(line for line in out.splitlines() if "geometric mean" in line)))
 
 
-def test_the_same_in_json_keeps_every_digit(slowed: CommandLine) -> None:
+def test_the_same_in_json_keeps_every_digit(slowed):
     (told,) = slowed.here("compare", "1", "10", "--json").objects
     assert told["event"] == "Comparison"
     assert told["base"]["numbers"] == [1, 2, 3, 4, 5]
@@ -95,7 +93,7 @@ def test_the_same_in_json_keeps_every_digit(slowed: CommandLine) -> None:
     ]
 
 
-def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu, words):
     for _ in range(2):
         make_series(cpugpu, runs=1)
     out = cpugpu.here("compare", "1", "2").out
@@ -104,7 +102,7 @@ def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu: CommandLin
     assert "SAME" not in out
 
 
-def test_a_band_decides_what_is_the_same_for_each_time(slowed: CommandLine) -> None:
+def test_a_band_decides_what_is_the_same_for_each_time(slowed):
     def verdicts(*band: str) -> list[str]:
         (told,) = slowed.here("compare", "main", "latest", "--json", *band).objects
         return [f"{each['device']} {each['metric']} {each['verdict']}" for each in told["verdicts"]
@@ -117,7 +115,7 @@ def test_a_band_decides_what_is_the_same_for_each_time(slowed: CommandLine) -> N
 
 
 @pytest.mark.slow
-def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_same(cpugpu: CommandLine) -> None:
+def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_same(cpugpu):
     make_series(cpugpu)
     make_series(cpugpu, f"{SIMULATED},seed=50")
     (told,) = cpugpu.here("compare", "1", "6", "--json").objects
@@ -130,7 +128,7 @@ def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_
 
 
 @pytest.mark.slow
-def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu, words):
     for _ in range(2):
         make_series(cpugpu, f"{FAST},noise=0")
     out = cpugpu.here("compare", "1", "6").out
@@ -142,7 +140,7 @@ def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine,
     assert gate.out.count("all runs are identical") == 6
 
 
-def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: CommandLine) -> None:
+def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based):
     failing = based.here(*RUN, "--simulate", f"{SIMULATED},mismatch_size=16", "--repeat", 3)
     assert failing.code == EXIT_CASES_FAILED
     out = based.here("compare", "main", "latest").out
@@ -169,9 +167,7 @@ def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: Co
     ],
     ids=" ".join,
 )
-def test_wrong_arguments_are_one_line_and_exit_code_2(
-    based: CommandLine, arguments: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_wrong_arguments_are_one_line_and_exit_code_2(based, arguments, words):
     done = based.here(*arguments)
     assert done.code == EXIT_USAGE
     words(done.err)
@@ -180,7 +176,7 @@ def test_wrong_arguments_are_one_line_and_exit_code_2(
 # ------------------------------------------------------------------ the gate
 
 
-def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based: CommandLine, words: GoldenWords) -> None:
+def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based, words):
     done = based.here("gate")
     assert (done.code, done.err) == (EXIT_OK, "")
     words(done.out.splitlines()[-1])
@@ -189,9 +185,7 @@ def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based: Comm
         assert len(store.runs_of(store.series_of(store.find("10")))) == 5
 
 
-def test_a_gate_that_differs_from_itself_neither_passes_nor_fails(
-    based: CommandLine, tmp_path: Path, words: GoldenWords
-) -> None:
+def test_a_gate_that_differs_from_itself_neither_passes_nor_fails(based, tmp_path, words):
     summary = tmp_path / "gate.md"
     done = based.here("gate", "--simulate", f"{SLOW},placebo_factor=1.2", "--summary", summary)
     assert done.code == EXIT_UNFIT
@@ -200,9 +194,7 @@ def test_a_gate_that_differs_from_itself_neither_passes_nor_fails(
     assert "The placebo moved" in summary.read_text()
 
 
-def test_what_is_slower_by_more_than_the_limit_does_not_pass(
-    based: CommandLine, tmp_path: Path, words: GoldenWords
-) -> None:
+def test_what_is_slower_by_more_than_the_limit_does_not_pass(based, tmp_path, words):
     junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
     files = ("--junit", junit, "--summary", summary)
     done = based.here("gate", "--simulate", SLOW, *files)
@@ -226,7 +218,7 @@ def test_what_is_slower_by_more_than_the_limit_does_not_pass(
     assert "(kernel time: 1000 %)" in based.here("gate", "--new", "latest", "--max-slowdown", kernel_slow).out
 
 
-def test_too_few_runs_are_4_and_never_0(based: CommandLine, tmp_path: Path) -> None:
+def test_too_few_runs_are_4_and_never_0(based, tmp_path):
     junit = tmp_path / "gate.xml"
     make_series(based, f"{SIMULATED},seed=50", runs=4)
     done = based.here("gate", "--new", "latest", "--junit", junit)
@@ -236,7 +228,7 @@ def test_too_few_runs_are_4_and_never_0(based: CommandLine, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("command", [("gate",), ("fleet", "gate", "-w", "n1", "--launcher", "local")])
-def test_a_series_that_could_never_pass_is_not_run(based: CommandLine, command: tuple[str, ...]) -> None:
+def test_a_series_that_could_never_pass_is_not_run(based, command):
     short = based.here(*command, "--repeat", 4)
     assert (short.code, short.out) == (EXIT_USAGE, "")
     assert "--repeat 5" in short.err
@@ -248,9 +240,7 @@ def test_a_series_that_could_never_pass_is_not_run(based: CommandLine, command: 
 
 
 @pytest.mark.slow
-def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are_counted(
-    cpugpu: CommandLine, words: GoldenWords
-) -> None:
+def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are_counted(cpugpu, words):
     make_series(cpugpu)
     make_series(cpugpu, f"{SIMULATED},seed=50")
     with closing(sqlite3.connect(cpugpu.database)) as other, other:
@@ -269,16 +259,14 @@ def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are
     words(fewer.out.splitlines()[-1])
 
 
-def test_a_case_that_fails_where_the_baseline_has_times_is_3(based: CommandLine) -> None:
+def test_a_case_that_fails_where_the_baseline_has_times_is_3(based):
     done = based.here("gate", "--simulate", f"{SIMULATED},error_size=16")
     assert done.code == EXIT_CASES_FAILED
     assert "FAILED: error" in done.out
 
 
 @pytest.mark.slow
-def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(
-    based: CommandLine, words: GoldenWords
-) -> None:
+def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(based, words):
     done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0")
     assert done.code == EXIT_UNFIT
     words(done.err)
@@ -289,7 +277,7 @@ def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(
 
 
 @pytest.mark.slow
-def test_the_verdict_as_json(based: CommandLine) -> None:
+def test_the_verdict_as_json(based):
     (told,) = based.here("gate", "--json", "--simulate", SLOW).objects
     assert (told["event"], told["verdict"], told["limit"]) == ("Gate", "SLOWER", 0.05)
     assert sorted(each["verdict"] for each in told["verdicts"]) == [*["PASSED"] * 4, "SLOWER", "SLOWER"]
@@ -297,7 +285,7 @@ def test_the_verdict_as_json(based: CommandLine) -> None:
 
 
 @pytest.mark.slow
-def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(cpugpu: CommandLine) -> None:
+def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(cpugpu):
     made = cpugpu.here("run", "matmul", "--find-crossover", "--size", "16,256", "--simulate", SIMULATED, "--repeat", 5)
     assert made.code == EXIT_OK, made.err
     assert cpugpu.here("baseline", "main", "1").code == EXIT_OK
@@ -309,7 +297,7 @@ def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(c
 
 
 @pytest.mark.slow
-def test_interrupted_it_says_nothing_of_passing(based: CommandLine) -> None:
+def test_interrupted_it_says_nothing_of_passing(based):
     import signal
 
     process = based.start("gate", "--simulate", f"{SIMULATED},pace=1,hang_size=16")

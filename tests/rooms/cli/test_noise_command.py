@@ -2,8 +2,7 @@
 
 import re
 
-from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 
@@ -11,7 +10,7 @@ QUIET = f"{FAST},noise=0.005,drift=0.005"
 LOUD = f"{FAST},noise=0.005,drift=0.1"
 
 
-def test_it_tells_the_floor_and_what_made_it_worse_than_the_last_time(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_it_tells_the_floor_and_what_made_it_worse_than_the_last_time(cpugpu, words):
     first = cpugpu.here("noise", "--simulate", QUIET)
     assert (first.code, first.err) == (EXIT_OK, "")
     assert len(re.findall(r"^ matmul [\d,]+ +(CPU|GPU|GPU kernels) ", first.out, flags=re.MULTILINE)) == 9
@@ -26,7 +25,7 @@ def test_it_tells_the_floor_and_what_made_it_worse_than_the_last_time(cpugpu: Co
     )
 
 
-def test_json_has_the_change_that_shows_by_runs(cpugpu: CommandLine) -> None:
+def test_json_has_the_change_that_shows_by_runs(cpugpu):
     (told,) = cpugpu.here("noise", "--simulate", QUIET, "--repeat", "3", "--json").objects
     assert told["event"] == "Noise"
     assert told["simulated"] is True
@@ -37,7 +36,7 @@ def test_json_has_the_change_that_shows_by_runs(cpugpu: CommandLine) -> None:
         assert each["change"]["10"] < each["change"]["5"]
 
 
-def test_it_needs_two_runs_and_leaves_out_what_failed(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_it_needs_two_runs_and_leaves_out_what_failed(cpugpu, words):
     refused = cpugpu.here("noise", "--repeat", "1")
     assert refused.code == EXIT_USAGE
     words(refused.err)

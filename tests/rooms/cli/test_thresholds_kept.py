@@ -1,6 +1,6 @@
 """Files of thresholds made and verified on a simulated machine with the curves and the noise of an H200."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ def made_and_verified(monkeypatch: pytest.MonkeyPatch, seed: int, starts: tuple[
 
 
 @pytest.fixture(scope="module", params=[None, (1, 2)], ids=["one start", "other start"])
-def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
+def kept(request):
     with pytest.MonkeyPatch.context() as monkeypatch:
         yield made_and_verified(monkeypatch, 1, request.param)
 
@@ -66,7 +66,7 @@ def true_regrets(each: Threshold) -> list[float]:
     return found
 
 
-def test_a_file_keeps_what_it_promises(kept: Kept) -> None:
+def test_a_file_keeps_what_it_promises(kept):
     assert {each.operation for each in kept.entries} == set(CURVES)
     regrets = [true_regrets(each) for each in kept.entries]
     assert sum(map(sum, regrets)) / sum(map(len, regrets)) <= MOST_MEAN
@@ -85,7 +85,7 @@ SLOW_AT = ((100, 82), (139, 105), (140, 2450), (142, 2500), (143, 108), (256, 18
 """µs of a convolution on a GPU that is slow for 140 to 142 images: an H100 took 2.1 times as long as its CPU."""
 
 
-def test_loud_rounds_and_an_odd_size_leave_few_gaps_and_no_wrong_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loud_rounds_and_an_odd_size_leave_few_gaps_and_no_wrong_device(monkeypatch):
     """The noise of an H100 server: a file made in the time of few workloads, verified, and made further."""
     monkeypatch.setitem(CURVES, "conv2d", CURVES["conv2d"]._replace(gpu=((4, 55.5), (50, 57.7), *SLOW_AT)))
     names = ("conv2d", "embedding")

@@ -1,10 +1,8 @@
 """Comparisons of whole simulated runs with noise and drift, and of runs that differ in known facts."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
@@ -43,7 +41,7 @@ def verdicts(found: SeriesComparison) -> set[str]:
 
 
 @pytest.mark.slow
-def test_equal_series_are_not_called_different() -> None:
+def test_equal_series_are_not_called_different():
     alarms = 0
     for number in range(PAIRS):
         found = compare_series(series(100 * number, "base"), series(100 * number + 50, "new"))
@@ -53,7 +51,7 @@ def test_equal_series_are_not_called_different() -> None:
     assert alarms <= 1
 
 
-def test_a_slower_gpu_is_found_and_the_processor_beside_it_acquitted() -> None:
+def test_a_slower_gpu_is_found_and_the_processor_beside_it_acquitted():
     # At 256 the kernel then takes 40 µs in place of 2, launching and waiting 180 as before; at 16 nothing changes.
     found = compare_series(series(1, "base"), series(60, "new", gpu_ns_per_flop=0.0012))
     (slow,) = [each for each in found.judged if each.verdict == SLOWER]
@@ -83,7 +81,7 @@ def limited(*limits_w: float | None, name: str = "base") -> Series:
     return Series("", tuple(runs))
 
 
-def test_the_power_limit_of_the_runs_own_gpu_is_a_difference() -> None:
+def test_the_power_limit_of_the_runs_own_gpu_is_a_difference():
     (difference,) = compare_series(limited(700.0), limited(500.0, name="new")).differences
     assert (difference.what, difference.base, difference.new) == ("power limit", "700 W", "500 W")
 
@@ -100,9 +98,7 @@ def test_the_power_limit_of_the_runs_own_gpu_is_a_difference() -> None:
         ((700.0, 500.0), (700.0,), ["power limit"]),
     ],
 )
-def test_app_and_command_line_find_the_same_differences(
-    base: tuple[float | None, ...], new: tuple[float | None, ...], names: list[str]
-) -> None:
+def test_app_and_command_line_find_the_same_differences(base, new, names):
     before, after = limited(*base), limited(*new, name="new")
     assert [each.what for each in compare_series(before, after).differences] == names
     if len(after.runs) == 1:
@@ -112,7 +108,7 @@ def test_app_and_command_line_find_the_same_differences(
 # ------------------------------------------------------------------ errors
 
 
-def test_what_cannot_be_compared_is_an_error_with_a_remedy(words: GoldenWords) -> None:
+def test_what_cannot_be_compared_is_an_error_with_a_remedy(words):
     old = limited(None)
     measured_run = replace(old.runs[0], run_id="m", plan=replace(old.runs[0].plan, simulation=None))
     starved = {key: replace(case, median_ns={}, starved=("CPU", "GPU")) for key, case in old.runs[0].cases.items()}
@@ -129,7 +125,7 @@ def test_what_cannot_be_compared_is_an_error_with_a_remedy(words: GoldenWords) -
         words([error.value.message, error.value.remedy])
 
 
-def test_the_driver_is_read_from_the_kernels_own_file(tmp_path: Path) -> None:
+def test_the_driver_is_read_from_the_kernels_own_file(tmp_path):
     file = tmp_path / "version"
     assert driver_version(file) is None
     for line, version in (

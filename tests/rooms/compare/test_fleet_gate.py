@@ -1,12 +1,10 @@
 """Each GPU of a fleet against a baseline of its model: sentences, reports and exit codes."""
 
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED
@@ -29,7 +27,7 @@ WOBBLE = (1.0, 1.004, 0.997, 1.002, 0.999)
 
 
 @pytest.fixture(scope="module")
-def with_baseline(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def with_baseline(tmp_path_factory):
     """A history with five runs of two sizes on a simulated GPU as the baseline `main`."""
     command = CommandLine(tmp_path_factory.mktemp("gate") / "history.db")
     assert command.here("run", "matmul", "--size", "64,2048", "--repeat", 5, "--simulate", MACHINE).code == EXIT_OK
@@ -38,7 +36,7 @@ def with_baseline(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
 
 
 @pytest.mark.slow
-def test_a_fleet_as_fast_as_its_baseline_passes(cpugpu: CommandLine, with_baseline: CommandLine) -> None:
+def test_a_fleet_as_fast_as_its_baseline_passes(cpugpu, with_baseline):
     cpugpu.take_over(with_baseline)
     outcome = cpugpu("fleet", "gate", *LOCAL, "n1,n2", "--simulate", f"{MACHINE},gpus=2")
     assert outcome.code == EXIT_OK, outcome.out + outcome.err
@@ -46,7 +44,7 @@ def test_a_fleet_as_fast_as_its_baseline_passes(cpugpu: CommandLine, with_baseli
     assert len(cpugpu.here("history", "--json").objects) == 5 + 10
 
 
-def test_slow_gpus_are_named_in_every_report(cpugpu: CommandLine, with_baseline: CommandLine, tmp_path: Path) -> None:
+def test_slow_gpus_are_named_in_every_report(cpugpu, with_baseline, tmp_path):
     cpugpu.take_over(with_baseline)
     junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
     outcome = cpugpu(
@@ -62,16 +60,14 @@ def test_slow_gpus_are_named_in_every_report(cpugpu: CommandLine, with_baseline:
     assert suites["n1 cuda:0"].get("failures") != "0"
 
 
-def test_a_host_that_is_away_fails_the_gate(
-    words: GoldenWords, cpugpu: CommandLine, with_baseline: CommandLine
-) -> None:
+def test_a_host_that_is_away_fails_the_gate(words, cpugpu, with_baseline):
     cpugpu.take_over(with_baseline)
     outcome = cpugpu("fleet", "gate", *LOCAL, "n1", "--python", "no-such-python", "--simulate", MACHINE)
     assert outcome.code == EXIT_CASES_FAILED
     words(next(line for line in outcome.out.splitlines() if line.startswith("Not passed")))
 
 
-def test_one_file_cannot_be_both_reports(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_one_file_cannot_be_both_reports(cpugpu, tmp_path):
     report = tmp_path / "gate.txt"
     outcome = cpugpu.here(
         "fleet", "gate", "-w", "n1", "--baseline", "main", "--junit", report, "--summary", tmp_path / "." / "gate.txt"
@@ -125,7 +121,7 @@ def outcomes(gate: FleetGate) -> dict[str, str]:
     return {each.name: each.outcome for each in gate.gpus}
 
 
-def test_each_gpu_is_compared_with_the_baseline_of_its_model(words: GoldenWords) -> None:
+def test_each_gpu_is_compared_with_the_baseline_of_its_model(words):
     """The A100s take three times as long as the H200s, which is no slowdown."""
     gpus = {"n1": {"cuda:0": "H200", "cuda:1": "H200"}, "n2": {"cuda:0": "A100", "cuda:1": "H200"}}
     factors = {("n2", "cuda:0"): 3.0, ("n1", "cuda:1"): 1.2}
@@ -137,13 +133,13 @@ def test_each_gpu_is_compared_with_the_baseline_of_its_model(words: GoldenWords)
     words(fleet_gate_sentence(gate))
 
 
-def test_a_model_without_a_baseline_is_undecided_and_says_which_there_are(words: GoldenWords) -> None:
+def test_a_model_without_a_baseline_is_undecided_and_says_which_there_are(words):
     gate = judge_fleet(fleet_of({"n1": {"cuda:0": "B200"}}, {}), [baseline("b1", "H200", 1.0)], LIMITS)
     assert (outcomes(gate), gate.verdict) == ({"n1 cuda:0": UNDECIDED}, UNDECIDED)
     words(gate.gpus[0].trouble)
 
 
-def test_a_host_whose_threads_lacked_a_core_does_not_end_the_gate_of_the_others() -> None:
+def test_a_host_whose_threads_lacked_a_core_does_not_end_the_gate_of_the_others():
     state = fleet_of({"n1": {"cuda:0": "H200"}, "n2": {"cuda:0": "H200"}}, {})
     starved = [
         replace(run, cases={key: replace(case, median_ns={}, starved=("GPU",)) for key, case in run.cases.items()})
@@ -155,7 +151,7 @@ def test_a_host_whose_threads_lacked_a_core_does_not_end_the_gate_of_the_others(
     assert gate.gpus[1].trouble
 
 
-def test_a_host_in_trouble_has_failed_though_its_gpus_passed() -> None:
+def test_a_host_in_trouble_has_failed_though_its_gpus_passed():
     state = fleet_of({"n1": {"cuda:0": "H200"}, "n2": {"cuda:0": "H200"}}, {})
     state = state.apply("n2", HostChanged("unreachable", "The connection to n2 was lost."))
     gate = judge_fleet(state, [baseline("b1", "H200", 1.0)], LIMITS)

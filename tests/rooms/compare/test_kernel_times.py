@@ -41,7 +41,7 @@ def troubles(found: SeriesComparison) -> Mapping[str, str]:
     return {each.label: each.trouble for each in found.judged}
 
 
-def test_a_gpu_has_a_row_for_its_kernels_and_the_cpu_has_none() -> None:
+def test_a_gpu_has_a_row_for_its_kernels_and_the_cpu_has_none():
     report = gate_series(series(1, "base"), series(50, "new"), LIMITS)
     assert [(each.judged.label, each.outcome) for each in report.gated] == [
         ("CPU", PASSED), ("GPU", PASSED), ("GPU kernels", PASSED),
@@ -49,7 +49,7 @@ def test_a_gpu_has_a_row_for_its_kernels_and_the_cpu_has_none() -> None:
     assert list(report.found.means) == ["CPU", "GPU", "GPU kernels"]
 
 
-def test_kernel_times_of_one_side_alone_are_not_judged_and_do_not_hinder_a_pass() -> None:
+def test_kernel_times_of_one_side_alone_are_not_judged_and_do_not_hinder_a_pass():
     base, new = series(1, "base"), series(50, "new")
     for sides, name in (((without_kernels(base), new), "base"), ((base, without_kernels(new)), "new")):
         report = gate_series(*sides, LIMITS)
@@ -58,12 +58,12 @@ def test_kernel_times_of_one_side_alone_are_not_judged_and_do_not_hinder_a_pass(
         assert report.verdict == PASSED
 
 
-def test_series_of_latency_alone_have_no_row_for_kernels() -> None:
+def test_series_of_latency_alone_have_no_row_for_kernels():
     found = compare_series(without_kernels(series(1, "base")), without_kernels(series(50, "new")))
     assert set(troubles(found)) == {"CPU", "GPU"}
 
 
-def test_kernels_with_cold_and_with_warm_caches_are_not_compared() -> None:
+def test_kernels_with_cold_and_with_warm_caches_are_not_compared():
     base, new = series(1, "base"), series(50, "new")
     warm = Series("", tuple(replace(each, plan=replace(each.plan, cache="warm")) for each in new.runs))
     found = troubles(compare_series(base, warm))
@@ -72,13 +72,13 @@ def test_kernels_with_cold_and_with_warm_caches_are_not_compared() -> None:
     assert "warm" in found["GPU kernels"]
 
 
-def test_too_few_runs_have_no_interval_to_take_for_a_verdict() -> None:
+def test_too_few_runs_have_no_interval_to_take_for_a_verdict():
     found = compare_series(Series("", series(1, "base").runs[:2]), series(50, "new"))
     assert {each.verdict for each in found.judged} == {TOO_FEW}
     assert all(each.change is not None and each.change.low is None for each in found.judged)
 
 
-def test_each_gpu_of_a_host_takes_its_own_kernels_along() -> None:
+def test_each_gpu_of_a_host_takes_its_own_kernels_along():
     one = run(1)
     ((key, case),) = one.cases.items()
     two = replace(case, median_ns={"GPU": 9.0, "GPU 2": 8.0}, kernel_ns={"GPU": 5.0, "GPU 2": 4.0})
@@ -98,5 +98,5 @@ def test_each_gpu_of_a_host_takes_its_own_kernels_along() -> None:
         ("3%,kernel-time=1%", {LATENCY: 0.03, DEVICE: 0.01}),
     ],
 )
-def test_a_band_is_for_both_times_or_for_the_named_one(text: str, bands: Mapping[str, float]) -> None:
+def test_a_band_is_for_both_times_or_for_the_named_one(text, bands):
     assert parse_bands(text, BANDS) == pytest.approx(bands)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.config import config
 from cpugpu_tui.config.config_file import read
@@ -57,7 +56,7 @@ def run(cpugpu: CommandLine, *arguments: object, **environment: str) -> RunStart
 # ------------------------------------------------------------------ the file
 
 
-def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
+def test_every_key_is_read_and_paths_are_the_files_own(write):
     path = write(WHOLE)
     found = read(path)
     assert set(found.values) == {key.name for key in KEYS}
@@ -106,7 +105,7 @@ def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
         pytest.param("presets.a = 3\n", 1, id="number for a preset"),
     ],
 )
-def test_a_typo_is_one_sentence_with_the_line(text: str, line: int | None, write: Write, words: GoldenWords) -> None:
+def test_a_typo_is_one_sentence_with_the_line(text, line, write, words):
     path = write(text)
     with pytest.raises(TomlError) as caught:
         config.load()
@@ -118,7 +117,7 @@ def test_a_typo_is_one_sentence_with_the_line(text: str, line: int | None, write
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"#" * 2_000_000], ids=["not UTF-8", "too large"])
-def test_what_is_no_config_at_all_is_said(data: bytes, write: Write, words: GoldenWords) -> None:
+def test_what_is_no_config_at_all_is_said(data, write, words):
     path = write("")
     path.write_bytes(data)
     with pytest.raises(TomlError) as caught:
@@ -129,7 +128,7 @@ def test_what_is_no_config_at_all_is_said(data: bytes, write: Write, words: Gold
 # ------------------------------------------------------------------ who stands above whom
 
 
-def test_a_flag_stands_above_the_environment_and_that_above_the_file(write: Write, cpugpu: CommandLine) -> None:
+def test_a_flag_stands_above_the_environment_and_that_above_the_file(write, cpugpu):
     write('worker = "thread"\ncase_timeout = 30\ndevice = "cpu"\n')
     by_file = run(cpugpu, "matmul", "--size", 64)
     assert by_file.environment["worker"] == "thread"
@@ -143,7 +142,7 @@ def test_a_flag_stands_above_the_environment_and_that_above_the_file(write: Writ
 
 
 @pytest.mark.slow
-def test_every_command_looks_into_the_database_of_the_file(write: Write, cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_every_command_looks_into_the_database_of_the_file(write, cpugpu, tmp_path):
     write(f'database = "{tmp_path}/by-file.db"\n')
     run(cpugpu, "matmul", "--size", 64, CPUGPU_DB="")
     assert (tmp_path / "by-file.db").exists()
@@ -154,7 +153,7 @@ def test_every_command_looks_into_the_database_of_the_file(write: Write, cpugpu:
     assert "matmul" in cpugpu("history", "--json", "--db", tmp_path / "by-file.db").out
 
 
-def test_presets_of_the_file_run_and_are_listed(write: Write, cpugpu: CommandLine) -> None:
+def test_presets_of_the_file_run_and_are_listed(write, cpugpu):
     write(
         '[presets.sweep]\nworkload = "matmul"\nsizes = [64, 128]\ndtypes = ["float32", "float64"]\nthreads = [1, 2]\n'
     )
@@ -172,7 +171,7 @@ def test_presets_of_the_file_run_and_are_listed(write: Write, cpugpu: CommandLin
 # ------------------------------------------------------------------ config show, config path
 
 
-def test_show_names_the_origin_of_each_value(write: Write, cpugpu: CommandLine) -> None:
+def test_show_names_the_origin_of_each_value(write, cpugpu):
     path = write('theme = "slate"\ndatabase = "by-file.db"\n\n[presets.a]\nworkload = "matmul"\nsizes = 64\n')
     found = cpugpu.here("config", "show", "--json").objects
     origins = {item["key"]: (item["value"], item["origin"]) for item in found if "key" in item}
@@ -186,7 +185,7 @@ def test_show_names_the_origin_of_each_value(write: Write, cpugpu: CommandLine) 
     assert str(path) in "".join(table.split("\n"))
 
 
-def test_a_folder_into_which_nobody_may_look_is_said(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_folder_into_which_nobody_may_look_is_said(tmp_path, words):
     """In a process of its own, because it gives up the rights of root."""
     (tmp_path / "closed").mkdir(mode=0o700 if os.geteuid() == 0 else 0)
     attempt = (
@@ -203,7 +202,7 @@ def test_a_folder_into_which_nobody_may_look_is_said(tmp_path: Path, words: Gold
     words(done.stdout)
 
 
-def test_path_and_help_answer_beside_a_broken_file(write: Write, cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_path_and_help_answer_beside_a_broken_file(write, cpugpu, words):
     path = write("theme = \n")
     assert cpugpu.here("config", "path").out == f"{path}\n"
     assert cpugpu.here("--help").code == 0
@@ -219,7 +218,7 @@ def test_path_and_help_answer_beside_a_broken_file(write: Write, cpugpu: Command
 # ------------------------------------------------------------------ config themes
 
 
-def test_all_themes_are_named_and_a_broken_file_is_said(write: Write, cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_all_themes_are_named_and_a_broken_file_is_said(write, cpugpu, tmp_path):
     folder = tmp_path / "config/cpugpu-tui/themes"
     folder.mkdir(parents=True)
     (folder / "mine.toml").write_text('name = "mine"\nprimary = "#336699"\n')

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.config.hosts import expanded, hosts_of, names_in, read_hosts
 from cpugpu_tui.config.validation import TomlError
@@ -43,7 +42,7 @@ def written(folder: Path, text: str, name: str = "hosts.toml") -> Path:
     return path
 
 
-def test_an_inventory_says_how_each_host_is_reached(tmp_path: Path) -> None:
+def test_an_inventory_says_how_each_host_is_reached(tmp_path):
     hosts = {host.host: host for host in read_hosts(written(tmp_path, INVENTORY))}
     assert list(hosts) == ["gpu01", "gpu02", "gpu03", "n1", "me@10.0.0.7"]
     first = hosts["gpu02"]
@@ -58,7 +57,7 @@ def test_an_inventory_says_how_each_host_is_reached(tmp_path: Path) -> None:
     assert hosts["me@10.0.0.7"].pre == ()
 
 
-def test_a_plain_file_is_a_name_a_line(tmp_path: Path) -> None:
+def test_a_plain_file_is_a_name_a_line(tmp_path):
     path = written(tmp_path, "gpu1  # the first\n\n# nothing\nuser@gpu[2-3]\r\n", "hosts")
     hosts = read_hosts(path, {"launcher": "local"})
     assert [(host.host, host.launcher) for host in hosts] == [
@@ -75,23 +74,23 @@ def test_a_plain_file_is_a_name_a_line(tmp_path: Path) -> None:
         ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
     ],
 )
-def test_ranges_are_those_of_slurm(text: str, names: list[str]) -> None:
+def test_ranges_are_those_of_slurm(text, names):
     assert expanded(text) == names
 
 
-def test_commas_part_names_but_not_ranges() -> None:
+def test_commas_part_names_but_not_ranges():
     assert names_in("n[1,3], gpu7") == ["n1", "n3", "gpu7"]
 
 
 @pytest.mark.parametrize("text", ["n[3-1]", "n[a-b]", "n[]", "n[1-99999999]", "a[1-200]b[1-200]"])
-def test_a_range_that_is_none_is_said(text: str, words: GoldenWords) -> None:
+def test_a_range_that_is_none_is_said(text, words):
     with pytest.raises(UsageError) as caught:
         expanded(text)
     words(str(caught.value))
 
 
 @pytest.mark.parametrize("name", ["-oProxyCommand=touch /tmp/x", "-w", "", "a b", "a\tb", "a\x1b[31m", "x" * 300])
-def test_a_name_that_a_program_would_read_as_something_else_is_refused(name: str) -> None:
+def test_a_name_that_a_program_would_read_as_something_else_is_refused(name):
     with pytest.raises(UsageError, match="host"):
         hosts_of([name] if name.strip() else ["''".strip("'")])
 
@@ -123,9 +122,7 @@ def test_a_name_that_a_program_would_read_as_something_else_is_refused(name: str
         pytest.param("[[hosts\n", 1, id="no TOML"),
     ],
 )
-def test_each_mistake_has_a_sentence_and_the_file(
-    tmp_path: Path, text: str, line: int | None, words: GoldenWords
-) -> None:
+def test_each_mistake_has_a_sentence_and_the_file(tmp_path, text, line, words):
     path = written(tmp_path, text)
     with pytest.raises(UsageError) as caught:
         read_hosts(path)
@@ -135,7 +132,7 @@ def test_each_mistake_has_a_sentence_and_the_file(
     assert caught.value.remedy
 
 
-def test_a_plain_line_with_more_than_a_name_names_the_line(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_plain_line_with_more_than_a_name_names_the_line(tmp_path, words):
     with pytest.raises(TomlError) as caught:
         read_hosts(written(tmp_path, "gpu1\ngpu2 slots=8\n", "hosts"))
     assert caught.value.line == 2

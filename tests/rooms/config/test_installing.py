@@ -4,9 +4,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 
-import pytest
 import setuptools  # noqa: F401 - before pip: it replaces distutils only if nothing has loaded that
 from pip._internal.commands.install import InstallCommand
 from pip._internal.req.constructors import install_req_from_line
@@ -25,13 +23,13 @@ def read_by_pip(command: str) -> Iterator[str]:
     return (str(install_req_from_line(each).req) for each in named)
 
 
-def test_pip_is_given_the_packages_of_the_extra_and_no_torch() -> None:
+def test_pip_is_given_the_packages_of_the_extra_and_no_torch():
     assert list(read_by_pip(install_command("report"))) == PACKAGES
     assert list(read_by_pip(install_command("plot"))) == PACKAGES[1:]
     assert list(read_by_pip(install_command("tensorboard"))) == ["tensorboard>=2.18"]
 
 
-def test_source_that_is_not_installed_names_them_without_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_that_is_not_installed_names_them_without_versions(monkeypatch):
     def absent(_name: str) -> list[str]:
         raise PackageNotFoundError
 
@@ -39,7 +37,7 @@ def test_source_that_is_not_installed_names_them_without_versions(monkeypatch: p
     assert list(read_by_pip(install_command("report"))) == ["jinja2", "matplotlib"]
 
 
-def test_pipx_and_uv_install_into_their_own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pipx_and_uv_install_into_their_own_environment(monkeypatch, tmp_path):
     suffixed, passing = tmp_path / "venvs" / "cpugpu-tui@2", tmp_path / ".cache" / "1a9611a0edad48b"  # of `pipx run`
     for folder in (suffixed, passing):
         folder.mkdir(parents=True)

@@ -1,10 +1,8 @@
 """Invalid sizes, threads, devices, percentages and simulated machines: the field at fault, and the error."""
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.config import parsing
 from cpugpu_tui.config.sizes import MAX_CASES, parse_sizes
@@ -25,9 +23,7 @@ WORKLOADS = {info.name: info for info in catalogue()}
     ],
     ids=["sizes", "threads", "device", "dtype", "simulation"],
 )
-def test_an_error_names_the_field_and_the_value(
-    parse: Callable[[str], object], field: str, texts: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_an_error_names_the_field_and_the_value(parse, field, texts, words):
     errors = []
     for text in texts:
         with pytest.raises(parsing.FieldError) as caught:
@@ -39,13 +35,13 @@ def test_an_error_names_the_field_and_the_value(
 
 
 @pytest.mark.parametrize("text", ["0.05", "-5%", "2000%"])
-def test_a_percentage_needs_its_sign(text: str) -> None:
+def test_a_percentage_needs_its_sign(text):
     with pytest.raises(UsageError, match=text):
         parsing.parse_percent(text)
 
 
 @pytest.mark.parametrize(("text", "named"), [("1" * 400, "too large"), ("1e999", "too large"), ("16:", "'16:'")])
-def test_a_size_is_called_what_it_is(text: str, named: str) -> None:
+def test_a_size_is_called_what_it_is(text, named):
     """A long number "is not a whole number", and `16:` was answered with the end that a search adds to it."""
     with pytest.raises(UsageError) as error:
         parse_sizes(text)

@@ -1,10 +1,7 @@
 """Sizes are read as people write them and as the program prints them, in one way everywhere."""
 
-from pathlib import Path
-
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui import time_on
 from cpugpu_tui.config.parsing import FieldError
@@ -22,14 +19,14 @@ READ = {
 
 
 @pytest.mark.parametrize("text", READ)
-def test_a_size_is_read_as_it_is_written(text: str) -> None:
+def test_a_size_is_read_as_it_is_written(text):
     assert list(parse_sizes(text)) == READ[text]
 
 
 AMBIGUOUS = ("262,144", "512,256", "1,000,2,000", "16,777,216", "10,32,064")
 
 
-def test_a_comma_that_could_be_either_is_refused(words: GoldenWords) -> None:
+def test_a_comma_that_could_be_either_is_refused(words):
     said = []
     for text in (*AMBIGUOUS, "10X", "2^99", "1.5", "0k", "1,,2"):
         with pytest.raises(FieldError) as refused:
@@ -38,7 +35,7 @@ def test_a_comma_that_could_be_either_is_refused(words: GoldenWords) -> None:
     words(said)
 
 
-def test_both_ends_of_a_search_are_read(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_both_ends_of_a_search_are_read(cpugpu, tmp_path):
     assert search_ends("1,000:2^20") == (1000, 2**20)
     assert search_ends("1k:2k:500") is search_ends("16,32") is None
     plan = build_plan(PlanRequest(("matmul",), sizes="1,000:4k"))
@@ -48,7 +45,7 @@ def test_both_ends_of_a_search_are_read(cpugpu: CommandLine, tmp_path: Path) -> 
     assert max(case.size for case in most.cases) == parse_size("16,384") == 16_384
 
 
-def test_every_face_reads_them(cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_face_reads_them(cpugpu, tmp_path, monkeypatch):
     done = cpugpu.here("time", "torch.ones(n)", "--n", "1k,4,096", "--simulate", FAST, "--rounds", "6")
     assert done.code == 0, done.err
     with cpugpu.store() as store:

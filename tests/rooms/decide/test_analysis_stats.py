@@ -34,7 +34,7 @@ ANY_TIME_NS = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(SAMPLES)
-def test_a_median_lies_between_the_extremes_and_is_everybodys_median(samples: list[float]) -> None:
+def test_a_median_lies_between_the_extremes_and_is_everybodys_median(samples):
     middle = median(samples)
     assert min(samples) <= middle <= max(samples)
     assert middle == pytest.approx(statistics.median(samples), rel=1e-12)
@@ -42,7 +42,7 @@ def test_a_median_lies_between_the_extremes_and_is_everybodys_median(samples: li
 
 
 @given(SAMPLES, st.floats(0, 100), st.floats(0, 100))
-def test_percentiles_rise_from_the_least_to_the_greatest(samples: list[float], one: float, other: float) -> None:
+def test_percentiles_rise_from_the_least_to_the_greatest(samples, one, other):
     low, high = sorted((one, other))
     assert percentile(samples, 0) == min(samples)
     assert percentile(samples, 100) == max(samples)
@@ -51,11 +51,11 @@ def test_percentiles_rise_from_the_least_to_the_greatest(samples: list[float], o
 
 
 @given(SAMPLES, st.floats(1e-3, 1e3))
-def test_another_unit_changes_the_unit_only(samples: list[float], factor: float) -> None:
+def test_another_unit_changes_the_unit_only(samples, factor):
     assert median([factor * sample for sample in samples]) == pytest.approx(factor * median(samples), rel=1e-9)
 
 
-def test_nothing_has_no_median() -> None:
+def test_nothing_has_no_median():
     with pytest.raises(ValueError, match="at least one sample"):
         median([])
 
@@ -65,7 +65,7 @@ def test_nothing_has_no_median() -> None:
 
 @pytest.mark.parametrize("degrees", [1.0, 1.7, 3, 5, 10, 39, 199, 250, 10_000])
 @pytest.mark.parametrize("level", [0.3, 0.05, 0.0025, 1e-6])
-def test_students_quantile_is_the_tables(degrees: float, level: float) -> None:
+def test_students_quantile_is_the_tables(degrees, level):
     from scipy import stats as scipy_stats  # a second of CPU, which the other workers need not spend
 
     assert quantile(level, degrees) == pytest.approx(scipy_stats.t.ppf(1 - level / 2, degrees), rel=0.001)
@@ -85,9 +85,7 @@ def close(a: float | None, b: float | None) -> bool:
 
 
 @given(two_devices(), st.floats(1e-3, 1e3))
-def test_slowing_both_devices_alike_changes_nothing(
-    times: tuple[dict[int, float], dict[int, float]], factor: float
-) -> None:
+def test_slowing_both_devices_alike_changes_nothing(times, factor):
     cpu_ns, gpu_ns = times
     before = compare(cpu_ns, gpu_ns)
     after = compare({r: factor * t for r, t in cpu_ns.items()}, {r: factor * t for r, t in gpu_ns.items()})
@@ -98,7 +96,7 @@ def test_slowing_both_devices_alike_changes_nothing(
 
 
 @given(two_devices())
-def test_swapping_the_devices_inverts_the_speedup(times: tuple[dict[int, float], dict[int, float]]) -> None:
+def test_swapping_the_devices_inverts_the_speedup(times):
     one, other = compare(*times), compare(*times[::-1])
     assert close(other.speedup, 1 / one.speedup)
     assert close(other.low, None if one.high is None else 1 / one.high)
@@ -108,7 +106,7 @@ def test_swapping_the_devices_inverts_the_speedup(times: tuple[dict[int, float],
 
 
 @given(two_devices())
-def test_the_speedup_lies_in_its_interval(times: tuple[dict[int, float], dict[int, float]]) -> None:
+def test_the_speedup_lies_in_its_interval(times):
     comparison = compare(*times)
     if comparison.low is None or comparison.high is None:
         assert comparison.verdict in (TOO_FEW, GPU_OBSERVED, CPU_OBSERVED)
@@ -122,14 +120,14 @@ def test_the_speedup_lies_in_its_interval(times: tuple[dict[int, float], dict[in
 
 
 @given(st.dictionaries(st.integers(), ANY_TIME_NS, max_size=8), st.dictionaries(st.integers(), ANY_TIME_NS, max_size=8))
-def test_no_numbers_break_a_comparison(cpu_ns: dict[int, float], gpu_ns: dict[int, float]) -> None:
+def test_no_numbers_break_a_comparison(cpu_ns, gpu_ns):
     comparison = compare(cpu_ns, gpu_ns)
     if comparison is not None:
         assert comparison.speedup > 0
         assert comparison.plus_minus is None or comparison.plus_minus >= 0
 
 
-def test_the_least_and_the_greatest_number_can_be_compared() -> None:
+def test_the_least_and_the_greatest_number_can_be_compared():
     least, greatest = dict.fromkeys(range(8), 5e-324), dict.fromkeys(range(8), sys.float_info.max)
     for cpu_ns, gpu_ns, verdict in ((least, greatest, CPU_WINS), (greatest, least, GPU_WINS)):
         comparison = compare(cpu_ns, gpu_ns)
@@ -137,7 +135,7 @@ def test_the_least_and_the_greatest_number_can_be_compared() -> None:
         assert comparison.plus_minus == pytest.approx(0)
 
 
-def test_a_comparison_takes_a_round_that_both_devices_have() -> None:
+def test_a_comparison_takes_a_round_that_both_devices_have():
     assert compare({1: 5.0, 2: 5.0}, {3: 5.0}) is None
     assert compare({}, {}) is None
     assert compare({1: 0.0}, {1: 5.0}) is None
@@ -146,9 +144,7 @@ def test_a_comparison_takes_a_round_that_both_devices_have() -> None:
 
 
 @given(two_devices(), st.dictionaries(st.integers(41, 60), TIMES_NS, max_size=5))
-def test_the_speedup_is_the_quotient_of_the_two_times(
-    times: tuple[dict[int, float], dict[int, float]], more: dict[int, float]
-) -> None:
+def test_the_speedup_is_the_quotient_of_the_two_times(times, more):
     """Even if one device has rounds that the other lacks."""
     cpu_ns, gpu_ns = times[0] | more, times[1]
     comparison, cpu, gpu = compare(cpu_ns, gpu_ns), typical_ns(cpu_ns), typical_ns(gpu_ns)
@@ -166,7 +162,7 @@ RUN = Correlation(0.0, 160, 20)
 
 
 @pytest.mark.parametrize("rounds", [6, 8, 24])
-def test_no_winner_stands_beside_an_interval_that_reaches_equality(rounds: int) -> None:
+def test_no_winner_stands_beside_an_interval_that_reaches_equality(rounds):
     """An H200 showed `1.05× ± 11 %` and GPU: its interval was uneven around the quotient of the two times."""
     random_, winners = random.Random(rounds), 0
     for _ in range(500):
@@ -180,7 +176,7 @@ def test_no_winner_stands_beside_an_interval_that_reaches_equality(rounds: int) 
 
 
 @pytest.mark.parametrize("rounds", [8, 24])
-def test_one_outlier_does_not_ruin_the_interval(rounds: int) -> None:
+def test_one_outlier_does_not_ruin_the_interval(rounds):
     """The rounds of a matmul of 1000 on a shared host: around 950 µs, one of 3,219. It was shown as ± 38 %."""
     noise = random.Random(2)
     cpu_ns, gpu_ns = noisy(noise, rounds, 0.05), noisy(noise, rounds, 0.02)
@@ -193,7 +189,7 @@ def test_one_outlier_does_not_ruin_the_interval(rounds: int) -> None:
 @pytest.mark.parametrize(
     ("rounds", "outliers", "least"), [(8, 0.0, 0.94), (12, 0.0, 0.94), (40, 0.0, 0.94), (12, 0.1, 0.94), (40, 0.1, 0.9)]
 )
-def test_intervals_of_the_speedup_hold_the_truth(rounds: int, outliers: float, least: float) -> None:
+def test_intervals_of_the_speedup_hold_the_truth(rounds, outliers, least):
     """1,000 comparisons of equal devices; `outliers` is the share of the CPU's rounds that take 1.5 to 3 times."""
     noise = random.Random(3)
     held = 0
@@ -207,7 +203,7 @@ def test_intervals_of_the_speedup_hold_the_truth(rounds: int, outliers: float, l
     assert held >= 1000 * least
 
 
-def test_one_device_has_an_interval_too() -> None:
+def test_one_device_has_an_interval_too():
     noise = random.Random(4)
     found = plus_minus(noisy(noise, 8, 0.05), RUN)
     assert found is not None
@@ -228,16 +224,14 @@ def test_one_device_has_an_interval_too() -> None:
         ((1.5, 1.51, 1.6, 1.7), (1.0, 1.01, 0.99, 1.0), GPU_OBSERVED),
     ],
 )
-def test_few_rounds_show_a_winner_only_when_all_of_them_do(
-    cpu: tuple[float, ...], gpu: tuple[float, ...], verdict: str
-) -> None:
+def test_few_rounds_show_a_winner_only_when_all_of_them_do(cpu, gpu, verdict):
     comparison = compare(dict(enumerate(cpu)), dict(enumerate(gpu)))
     assert comparison.verdict == verdict
     assert (comparison.low, comparison.high, comparison.is_judged) == (None, None, False)
     assert comparison.faster == {GPU_OBSERVED: GPU_WINS, CPU_OBSERVED: CPU_WINS}.get(verdict)
 
 
-def test_drift_that_both_devices_share_cancels() -> None:
+def test_drift_that_both_devices_share_cancels():
     """The machine becomes ten times slower during the run; the speedup of each round is still 3×."""
     drift = {r: 1.26**r for r in range(1, 9)}
     comparison = compare({r: 300 * d for r, d in drift.items()}, {r: 100 * d for r, d in drift.items()})
@@ -253,6 +247,6 @@ def test_drift_that_both_devices_share_cancels() -> None:
         (0.5, 2.0, UNDECIDED), (1.01, 1.10, UNDECIDED), (0.90, 0.99, UNDECIDED), (1 / 1.0199, 1.0199, TIE),
     ],
 )  # fmt: skip
-def test_a_verdict_needs_the_whole_interval_beyond_two_percent(low: float, high: float, verdict: str) -> None:
+def test_a_verdict_needs_the_whole_interval_beyond_two_percent(low, high, verdict):
     assert EQUIVALENCE == 0.02
     assert word(math.log(low), math.log(high)) == verdict

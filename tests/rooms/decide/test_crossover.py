@@ -1,7 +1,6 @@
 """The crossover: kinds of sweeps, bracket and point, from planted verdicts and from any numbers."""
 
 import math
-import random
 from collections.abc import Sequence
 
 import pytest
@@ -77,9 +76,7 @@ def between_sure(*points: SweepPoint) -> list[SweepPoint]:
         ("CGCCC?GGG", crossovers.SEVERAL, (50, 70), 20, 3, True),
     ],
 )
-def test_every_sweep_has_one_kind_and_the_bracket_of_its_last_change(
-    letters: str, kind: str, bracket: tuple[int | None, int | None], first_win: int | None, changes: int, rises: bool
-) -> None:
+def test_every_sweep_has_one_kind_and_the_bracket_of_its_last_change(letters, kind, bracket, first_win, changes, rises):
     found = crossovers.crossover(sweep(letters))
     assert found.kind == kind
     assert (found.low, found.high) == bracket
@@ -88,7 +85,7 @@ def test_every_sweep_has_one_kind_and_the_bracket_of_its_last_change(
     assert [p.size for p in found.points] == [p.size for p in sweep(letters)]
 
 
-def test_the_ratio_of_a_bracket_is_upper_by_lower_end() -> None:
+def test_the_ratio_of_a_bracket_is_upper_by_lower_end():
     assert crossovers.crossover(sweep("CCGG")).ratio == 1.5
 
 
@@ -100,7 +97,7 @@ def near(size: int, verdict: str, speedup: float, rounds: int = 24) -> SweepPoin
     return SweepPoint(size, Comparison(speedup, speedup / 1.05, speedup * 1.05, rounds, verdict))
 
 
-def test_a_device_wins_nowhere_in_a_sweep_unless_one_size_is_sure_at_the_shared_level() -> None:
+def test_a_device_wins_nowhere_in_a_sweep_unless_one_size_is_sure_at_the_shared_level():
     """A winner by its own 95 % interval is wrong at one in twenty sizes of equal devices."""
     ties = [near(10 * index, UNDECIDED, 1.0) for index in range(1, 19)]
     doubtful = near(200, GPU_WINS, 1.08)
@@ -113,7 +110,7 @@ def test_a_device_wins_nowhere_in_a_sweep_unless_one_size_is_sure_at_the_shared_
     assert crossovers.crossover([*ties, near(200, GPU_WINS, 1.3)]).kind == crossovers.ALWAYS
 
 
-def test_once_a_device_is_sure_its_other_winners_end_the_bracket() -> None:
+def test_once_a_device_is_sure_its_other_winners_end_the_bracket():
     ends = near(200, CPU_WINS, 1 / 1.08), near(210, UNDECIDED, 1.0), near(220, GPU_WINS, 1.08)
     assert crossovers.crossover(ends).low is None
     found = crossovers.crossover([point(100, CPU_WINS), *ends, point(500, GPU_WINS)])
@@ -125,13 +122,13 @@ def test_once_a_device_is_sure_its_other_winners_end_the_bracket() -> None:
     ("rounds", "speedup", "kind"),
     [(6, 2.0, crossovers.NO_WINNER), (7, 2.0, crossovers.ALWAYS), (6, 3.0, crossovers.ALWAYS)],
 )
-def test_few_rounds_are_sure_of_a_large_ratio_alone(rounds: int, speedup: float, kind: str) -> None:
+def test_few_rounds_are_sure_of_a_large_ratio_alone(rounds, speedup, kind):
     """Six rounds in one of two modes occurred in 15 % of simulated searches with equal devices."""
     assert crossovers.crossover([point(10, GPU_WINS, speedup, rounds), point(20, UNDECIDED)]).kind == kind
 
 
 @pytest.mark.parametrize(("speedup", "kind"), [(2.9, crossovers.TOO_FEW_ROUNDS), (3.1, crossovers.ALWAYS)])
-def test_an_observation_is_sure_of_a_large_ratio_alone(speedup: float, kind: str) -> None:
+def test_an_observation_is_sure_of_a_large_ratio_alone(speedup, kind):
     observed = SweepPoint(20, Comparison(speedup, None, None, 3, GPU_OBSERVED))
     assert crossovers.crossover([point(10, TOO_FEW), observed]).kind == kind
 
@@ -142,7 +139,7 @@ def test_an_observation_is_sure_of_a_large_ratio_alone(speedup: float, kind: str
 @pytest.mark.parametrize("crossing", [11.0, 20.0, 31.7, 399.0])
 @pytest.mark.parametrize("exponent", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("rises", [True, False])
-def test_between_two_sizes_of_a_power_law_the_point_is_exact(crossing: float, exponent: float, rises: bool) -> None:
+def test_between_two_sizes_of_a_power_law_the_point_is_exact(crossing, exponent, rises):
     """Speed-up = (size / crossing)^exponent is a straight line in ln over ln."""
     sign = exponent if rises else -exponent
     points = [
@@ -154,7 +151,7 @@ def test_between_two_sizes_of_a_power_law_the_point_is_exact(crossing: float, ex
     assert found.point == pytest.approx(crossing, rel=1e-9)
 
 
-def test_undecided_sizes_within_the_bracket_help_to_find_the_point() -> None:
+def test_undecided_sizes_within_the_bracket_help_to_find_the_point():
     sizes = {10: CPU_WINS, 90: UNDECIDED, 110: UNDECIDED, 1000: GPU_WINS}
     law = [point(size, verdict, size / 100) for size, verdict in sizes.items()]
     assert crossovers.crossover(law).point == pytest.approx(100.0, rel=1e-9)
@@ -164,13 +161,13 @@ def test_undecided_sizes_within_the_bracket_help_to_find_the_point() -> None:
     assert 80 < found.point < 100
 
 
-def test_sizes_outside_the_bracket_do_not_move_the_point() -> None:
+def test_sizes_outside_the_bracket_do_not_move_the_point():
     inner = [point(10, CPU_WINS, 0.5), point(40, GPU_WINS, 2.0)]
     outer = [point(1, CPU_WINS, 0.001), point(1000, GPU_WINS, 2.1)]
     assert crossovers.crossover([*inner, *outer]).point == crossovers.crossover(inner).point == pytest.approx(20.0)
 
 
-def test_a_line_that_leans_the_wrong_way_leaves_what_the_ends_say() -> None:
+def test_a_line_that_leans_the_wrong_way_leaves_what_the_ends_say():
     """Noise inside the bracket can reverse the slope."""
     points = [point(10, CPU_WINS, 0.97), point(11, UNDECIDED, 40.0), point(900, UNDECIDED, 0.1), point(1000, GPU_WINS)]
     ends = crossovers.crossover(between_sure(points[0], points[-1]))
@@ -179,7 +176,7 @@ def test_a_line_that_leans_the_wrong_way_leaves_what_the_ends_say() -> None:
     assert crossovers.crossover(level).point == pytest.approx(100.0)
 
 
-def test_a_noisy_point_inside_the_bracket_hardly_moves_the_crossover() -> None:
+def test_a_noisy_point_inside_the_bracket_hardly_moves_the_crossover():
     ends = [SweepPoint(957, Comparison(0.9, 0.89, 0.92, 12, CPU_WINS)),
             SweepPoint(1138, Comparison(1.07, 1.05, 1.09, 12, GPU_WINS))]  # fmt: skip
     noise = SweepPoint(1000, Comparison(1.19, 0.7, 2.1, 24, UNDECIDED))
@@ -193,9 +190,7 @@ def test_a_noisy_point_inside_the_bracket_hardly_moves_the_crossover() -> None:
         ((1.1, 0.9), None), ((0.9, 1.1, 0.95), None),
     ],
 )  # fmt: skip
-def test_the_point_that_is_shown_contradicts_no_size_inside_the_bracket(
-    inside: tuple[float, ...], gap: tuple[int, int] | None
-) -> None:
+def test_the_point_that_is_shown_contradicts_no_size_inside_the_bracket(inside, gap):
     """On an H200 the GPU won "from n ≈ 179", and the row of 200 read 0.859×."""
     middle = [point(200 * 2**place, UNDECIDED, speedup) for place, speedup in enumerate(inside)]
     points = [point(100, CPU_WINS, 0.3), *middle, point(1000, GPU_WINS, 8.0)]
@@ -212,13 +207,13 @@ def test_the_point_that_is_shown_contradicts_no_size_inside_the_bracket(
 
 
 @pytest.mark.parametrize(("speedups", "end"), [((1.5, 40.0), 10), ((0.01, 0.9), 1000)])
-def test_a_line_that_is_level_outside_the_bracket_stops_at_its_end(speedups: tuple[float, float], end: int) -> None:
+def test_a_line_that_is_level_outside_the_bracket_stops_at_its_end(speedups, end):
     """A verdict comes from the mean of all rounds, so a speedup on the wrong side of 1 is noise."""
     points = between_sure(point(10, CPU_WINS, speedups[0]), point(1000, GPU_WINS, speedups[1]))
     assert crossovers.crossover(points).point == pytest.approx(end)
 
 
-def test_rounding_does_not_take_the_point_out_of_the_bracket() -> None:
+def test_rounding_does_not_take_the_point_out_of_the_bracket():
     """exp(log(n)) is a little below or above n for most n."""
     for size in range(2, 2000):
         for speedups in ((1.0, 40.0), (0.01, 1.0)):
@@ -231,7 +226,7 @@ def test_rounding_does_not_take_the_point_out_of_the_bracket() -> None:
 # ------------------------------------------------------------------ odd input
 
 
-def test_of_a_repeated_size_the_one_with_most_rounds_counts() -> None:
+def test_of_a_repeated_size_the_one_with_most_rounds_counts():
     few, many = point(20, CPU_WINS, rounds=8), point(20, GPU_WINS, rounds=40)
     for repeated in ([few, many], [many, few]):
         found = crossovers.crossover([point(10, CPU_WINS), *repeated, point(30, GPU_WINS)])
@@ -241,18 +236,18 @@ def test_of_a_repeated_size_the_one_with_most_rounds_counts() -> None:
 
 
 @pytest.mark.parametrize("speedup", [math.nan, math.inf, -math.inf, 0.0, -2.0])
-def test_a_speedup_that_is_no_number_is_no_point(speedup: float) -> None:
+def test_a_speedup_that_is_no_number_is_no_point(speedup):
     found = crossovers.crossover([*sweep("CG"), point(15, GPU_WINS, speedup), point(30, CPU_WINS, speedup)])
     assert found == crossovers.crossover(sweep("CG"))
     assert crossovers.crossover([point(10, GPU_WINS, speedup)]) == crossovers.Crossover(crossovers.NOTHING)
 
 
 @pytest.mark.parametrize("size", [0, -5])
-def test_a_size_without_a_logarithm_is_no_point(size: int) -> None:
+def test_a_size_without_a_logarithm_is_no_point(size):
     assert crossovers.crossover([point(size, CPU_WINS), *sweep("GG")]).kind == crossovers.ALWAYS
 
 
-def test_neighbours_at_the_far_end_of_the_numbers_have_a_point_between_them() -> None:
+def test_neighbours_at_the_far_end_of_the_numbers_have_a_point_between_them():
     """Neighbouring sizes whose logarithms are equal as floats."""
     found = crossovers.crossover([point(10**17, CPU_WINS), point(10**17 + 1, GPU_WINS)])
     assert found.kind == crossovers.RISES
@@ -278,7 +273,7 @@ def decided(found: crossovers.Crossover) -> list[SweepPoint]:
 
 
 @given(POINTS)
-def test_no_points_break_it_and_the_point_lies_in_an_ordered_bracket(points: list[SweepPoint]) -> None:
+def test_no_points_break_it_and_the_point_lies_in_an_ordered_bracket(points):
     found = crossovers.crossover(points)
     sizes = [p.size for p in found.points]
     assert sizes == sorted(set(sizes))
@@ -298,7 +293,7 @@ def test_no_points_break_it_and_the_point_lies_in_an_ordered_bracket(points: lis
 
 
 @given(POINTS, st.randoms(use_true_random=False))
-def test_the_order_of_the_points_does_not_matter(points: list[SweepPoint], dice: random.Random) -> None:
+def test_the_order_of_the_points_does_not_matter(points, dice):
     shuffled = list(points)
     dice.shuffle(shuffled)
     assert repr(crossovers.crossover(shuffled)) == repr(crossovers.crossover(points))
@@ -327,9 +322,7 @@ def is_at_a_margin(comparison: Comparison) -> bool:
 
 
 @given(st.lists(ROUNDS, max_size=6), st.floats(1e-3, 1e3))
-def test_a_machine_that_is_slower_in_all_has_the_same_crossover(
-    sizes: list[list[tuple[float, float]]], factor: float
-) -> None:
+def test_a_machine_that_is_slower_in_all_has_the_same_crossover(sizes, factor):
     before, after = of_rounds(sizes), of_rounds(sizes, factor)
     if any(is_at_a_margin(p.comparison) for p in before.points):
         return
@@ -341,9 +334,7 @@ def test_a_machine_that_is_slower_in_all_has_the_same_crossover(
 
 
 @given(st.lists(ROUNDS.filter(lambda rounds: len(rounds) >= 5), min_size=1, max_size=6))
-def test_with_the_devices_exchanged_the_bracket_stays_and_the_winner_changes(
-    sizes: list[list[tuple[float, float]]],
-) -> None:
+def test_with_the_devices_exchanged_the_bracket_stays_and_the_winner_changes(sizes):
     one, other = of_rounds(sizes), of_rounds([[(gpu, cpu) for cpu, gpu in rounds] for rounds in sizes])
     if any(is_at_a_margin(p.comparison) for p in one.points):
         return

@@ -38,7 +38,7 @@ def series(noise: random.Random, rho: float, count: int = 40) -> list[float]:
 
 
 @pytest.mark.parametrize("count", [9, 12, 20, 39, 40, 500])
-def test_independent_values_have_the_interval_of_the_sign_test(count: int) -> None:
+def test_independent_values_have_the_interval_of_the_sign_test(count):
     """Its ends lie between the order statistics whose binomial coverage is at least and less than 95 %."""
     from scipy.stats import binom  # a second of CPU, which the other workers need not spend
 
@@ -51,13 +51,13 @@ def test_independent_values_have_the_interval_of_the_sign_test(count: int) -> No
 
 
 @pytest.mark.parametrize("count", range(MIN_ROUNDS))
-def test_five_values_cannot_have_95_percent(count: int) -> None:
+def test_five_values_cannot_have_95_percent(count):
     assert median_interval([1.0] * count) is None
     assert 1 - 2 * 0.5**5 < 0.95 < 1 - 2 * 0.5**MIN_ROUNDS
 
 
 @given(VALUES)
-def test_the_median_lies_inside_and_equal_values_have_no_width(values: list[float]) -> None:
+def test_the_median_lies_inside_and_equal_values_have_no_width(values):
     interval = median_interval(values)
     assert interval.low <= median(values) == interval.center <= interval.high
     level = median_interval([values[0]] * len(values))
@@ -65,7 +65,7 @@ def test_the_median_lies_inside_and_equal_values_have_no_width(values: list[floa
 
 
 @given(VALUES)
-def test_the_distance_of_one_outlier_does_not_matter(values: list[float]) -> None:
+def test_the_distance_of_one_outlier_does_not_matter(values):
     near, far = (median_interval([*values, each], UNCORRELATED) for each in (21.0, 1000.0))
     assert near == far
 
@@ -75,7 +75,7 @@ def test_the_distance_of_one_outlier_does_not_matter(values: list[float]) -> Non
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6, 0.8])
 @pytest.mark.parametrize("count", [8, 12, 40])
-def test_the_estimate_of_many_cases_is_close_to_the_planted_correlation(rho: float, count: int) -> None:
+def test_the_estimate_of_many_cases_is_close_to_the_planted_correlation(rho, count):
     """Also for eight rounds, whose own estimate is too low by half."""
     noise, found = random.Random(1), NONE
     for _ in range(400):
@@ -83,7 +83,7 @@ def test_the_estimate_of_many_cases_is_close_to_the_planted_correlation(rho: flo
     assert abs(found.estimate - rho) <= 0.07
 
 
-def test_a_case_alone_cannot_exclude_correlation() -> None:
+def test_a_case_alone_cannot_exclude_correlation():
     assert correlation([0.0, 1.0] * 2) is NONE
     assert NONE.estimate == MOST_CORRELATION
     noise = random.Random(2)
@@ -91,12 +91,12 @@ def test_a_case_alone_cannot_exclude_correlation() -> None:
     assert median(estimates) > 0.5
 
 
-def test_what_alternates_has_no_correlation_and_a_trend_has_the_most() -> None:
+def test_what_alternates_has_no_correlation_and_a_trend_has_the_most():
     assert correlation([1.0, -1.0] * 10).estimate == 0.0
     assert correlation([float(k) for k in range(100)]).estimate == MOST_CORRELATION
 
 
-def test_the_interval_widens_with_the_correlation_of_the_run() -> None:
+def test_the_interval_widens_with_the_correlation_of_the_run():
     values = series(random.Random(3), 0.0, 12)
     runs = [Correlation(rho * 1e6, 10**6, 1) for rho in (0.0, 0.2, 0.4, 0.8)]
     halves = [found.half_width for each in runs if (found := median_interval(values, each)) is not None]
@@ -104,7 +104,7 @@ def test_the_interval_widens_with_the_correlation_of_the_run() -> None:
     assert all(narrow < wide for narrow, wide in pairwise(halves))
 
 
-def test_a_case_counts_once_in_the_pool_of_its_run() -> None:
+def test_a_case_counts_once_in_the_pool_of_its_run():
     pool, noise = Pool(), random.Random(4)
     one, other = (correlation(series(noise, 0.5, 10)) for _ in range(2))
     assert pool.others("a", one) == NONE
@@ -119,7 +119,7 @@ def test_a_case_counts_once_in_the_pool_of_its_run() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rho", [RHOS[0], RHOS[-1]])
 @pytest.mark.parametrize("together", [1, 20])
-def test_93_percent_of_intervals_cover_the_truth_when_rounds_end(shape: str, rho: float, together: int) -> None:
+def test_93_percent_of_intervals_cover_the_truth_when_rounds_end(shape, rho, together):
     """200 cases, seeded. The interval of a case's own correlation covered 70 to 79 % at a correlation of 0.8.
 
     Of two modes, distances from the median alone covered 87 to 92 % there, and the trimmed mean, which lies between the
@@ -130,11 +130,11 @@ def test_93_percent_of_intervals_cover_the_truth_when_rounds_end(shape: str, rho
 
 @pytest.mark.parametrize(("shape", "noise"), [("normal", 5.0), ("bimodal", 1.0)])
 @pytest.mark.parametrize("rho", RHOS)
-def test_equal_devices_have_a_winner_in_few_searches(shape: str, noise: float, rho: float) -> None:
+def test_equal_devices_have_a_winner_in_few_searches(shape, noise, rho):
     """Of two modes, 1.2 times apart, 24 % of searches named a winner at a correlation of 0.8."""
     assert false_winners(shape, rho, sizes=14, searches=60, noise=noise) <= 6
 
 
 @pytest.mark.parametrize(("shape", "rho"), [("normal", 0.8), ("Student t, 2", 0.8), ("one-sided outliers", 0.0)])
-def test_three_rounds_seldom_show_a_winner_between_equal_devices(shape: str, rho: float) -> None:
+def test_three_rounds_seldom_show_a_winner_between_equal_devices(shape, rho):
     assert wrongly_observed(shape, rho, count=3, trials=1000, noise=3.0) <= 0.05

@@ -53,12 +53,12 @@ MOST_STEPS = 6
         (1, 10**12, tuple(10**power for power in range(13))),
     ],
 )
-def test_a_search_begins_with_1_2_5_between_its_ends(lowest: int, highest: int, sizes: tuple[int, ...]) -> None:
+def test_a_search_begins_with_1_2_5_between_its_ends(lowest, highest, sizes):
     assert grid(lowest, highest) == sizes
 
 
 @given(st.integers(1, 10**12), st.integers(1, 10**12))
-def test_a_grid_rises_from_end_to_end_and_is_short(one: int, other: int) -> None:
+def test_a_grid_rises_from_end_to_end_and_is_short(one, other):
     sizes = grid(one, other)
     assert (sizes[0], sizes[-1]) == (min(one, other), max(one, other))
     assert len(sizes) <= MOST_GRID
@@ -112,9 +112,7 @@ def search(
 
 
 @given(AXES, PLACES, st.floats(0.2, 3.0), st.booleans())
-def test_without_noise_the_bracket_is_narrow_within_six_sizes(
-    axis: tuple[int, int], place: float, exponent: float, rises: bool
-) -> None:
+def test_without_noise_the_bracket_is_narrow_within_six_sizes(axis, place, exponent, rises):
     crossing = planted(place, axis)
     added, found = search(grid(*axis), crossing, exponent if rises else -exponent, exact)
     assert added <= MOST_STEPS
@@ -127,9 +125,7 @@ def test_without_noise_the_bracket_is_narrow_within_six_sizes(
 
 
 @given(AXES, PLACES, st.floats(1.0, 3.0))
-def test_ties_around_the_crossing_do_not_keep_the_bracket_wide(
-    axis: tuple[int, int], place: float, exponent: float
-) -> None:
+def test_ties_around_the_crossing_do_not_keep_the_bracket_wide(axis, place, exponent):
     """If the speedup grows at least like the size, as for all our workloads, 2 % in time are 2 % in size."""
     crossing = planted(place, axis)
     added, found = search(grid(*axis), crossing, exponent, with_ties)
@@ -140,9 +136,7 @@ def test_ties_around_the_crossing_do_not_keep_the_bracket_wide(
 
 
 @given(AXES, PLACES, st.floats(0.2, 1.0), st.floats(0.0, 0.02))
-def test_a_search_ends_soon_also_where_it_cannot_succeed(
-    axis: tuple[int, int], place: float, exponent: float, noise: float
-) -> None:
+def test_a_search_ends_soon_also_where_it_cannot_succeed(axis, place, exponent, noise):
     """A speedup that grows slowly leaves many sizes undecided, and further sizes beside them do not help."""
 
     def verdict(speedup: float) -> str:
@@ -153,7 +147,7 @@ def test_a_search_ends_soon_also_where_it_cannot_succeed(
 
 
 @given(st.integers(1, 60), st.integers(1, 60))
-def test_of_small_sizes_every_one_may_be_tried_and_then_it_is_over(one: int, other: int) -> None:
+def test_of_small_sizes_every_one_may_be_tried_and_then_it_is_over(one, other):
     low, high = sorted((one, other))
     _, found = search(grid(low, high), (low + high) / 2 + 0.1, 1.0, exact)
     if found.low is not None and found.high is not None:
@@ -161,12 +155,12 @@ def test_of_small_sizes_every_one_may_be_tried_and_then_it_is_over(one: int, oth
 
 
 @pytest.mark.parametrize("letters", ["", "C", "G", "CCC", "GGG", "==", "??", "--", "C=?"])
-def test_without_a_crossing_there_is_nothing_to_narrow(letters: str) -> None:
+def test_without_a_crossing_there_is_nothing_to_narrow(letters):
     points = sweep(letters)
     assert next_size(points, [p.size for p in points], RATIO) is None
 
 
-def test_gaps_in_which_no_device_is_known_to_cost_little_are_divided() -> None:
+def test_gaps_in_which_no_device_is_known_to_cost_little_are_divided():
     def compared(size: int, low: float, high: float, winner: str = UNDECIDED) -> SweepPoint:
         return SweepPoint(size, Comparison((low * high) ** 0.5, low, high, 36, winner))
 
@@ -177,7 +171,7 @@ def test_gaps_in_which_no_device_is_known_to_cost_little_are_divided() -> None:
     assert unanswered_size([lost, open_, cheap], (500, 707, 1000), RATIO) is None, "707 was tried, and is starved"
 
 
-def test_a_gap_is_judged_by_both_of_its_sizes() -> None:
+def test_a_gap_is_judged_by_both_of_its_sizes():
     def compared(size: int, speedup: float, low: float, high: float) -> SweepPoint:
         return SweepPoint(size, Comparison(speedup, low, high, 36, UNDECIDED))
 
@@ -190,7 +184,7 @@ def test_a_gap_is_judged_by_both_of_its_sizes() -> None:
     assert cheap_between(apart) == [set()], "each was observed to cost 25 %, and their mean says nothing"
 
 
-def test_a_gap_is_judged_by_the_sizes_around_it_too() -> None:
+def test_a_gap_is_judged_by_the_sizes_around_it_too():
     """Of simulated files 98 % were answered, and 90 % when sizes were added to them where both devices are equal."""
     sizes = [SweepPoint(size, Comparison(1.0, 0.86, 1.16, 36, UNDECIDED)) for size in (200, 250, 316, 400)]
     assert [cheap_between(sizes[:2]), cheap_between(sizes)[1]] == [[set()], {CPU_WINS, GPU_WINS}]
@@ -201,11 +195,11 @@ def test_a_gap_is_judged_by_the_sizes_around_it_too() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(100, 110), (1, 2), (1000, 1001)])
-def test_a_narrow_bracket_is_left_alone(low: int, high: int) -> None:
+def test_a_narrow_bracket_is_left_alone(low, high):
     assert next_size([point(low, CPU_WINS), point(high, GPU_WINS)], (low, high), RATIO) is None
 
 
-def test_the_first_choice_lies_beside_the_level_point_on_the_longer_side() -> None:
+def test_the_first_choice_lies_beside_the_level_point_on_the_longer_side():
     rising = [point(100, CPU_WINS, 100 / 120), point(1000, GPU_WINS, 1000 / 120)]
     size = next_size(rising, (100, 1000), RATIO)
     assert size is not None
@@ -216,7 +210,7 @@ def test_the_first_choice_lies_beside_the_level_point_on_the_longer_side() -> No
     assert 760 <= size < 800
 
 
-def test_every_change_of_the_winner_is_narrowed() -> None:
+def test_every_change_of_the_winner_is_narrowed():
     def winner(size: int) -> str:
         return GPU_WINS if 30 <= size < 300 or size >= 3000 else CPU_WINS
 
@@ -229,7 +223,7 @@ def test_every_change_of_the_winner_is_narrowed() -> None:
     assert len(tried) < 40
 
 
-def test_a_plateau_is_left_behind_in_a_few_steps() -> None:
+def test_a_plateau_is_left_behind_in_a_few_steps():
     """On an H200, the search of `embedding` tried 1,044, 1,187, 1,350 and 1,603 between 505 and 10,000, and ended."""
     points = [point(505, CPU_WINS, 0.75), point(1000, UNDECIDED, 0.98), point(10_000, GPU_WINS, 6.16)]
     while (size := next_size(points, [each.size for each in points], RATIO)) is not None:
@@ -247,14 +241,12 @@ def test_a_plateau_is_left_behind_in_a_few_steps() -> None:
         (9, 1.01, 0.02, 60, False), (12, 0.99, 0.2, 24, True),
     ],
 )  # fmt: skip
-def test_more_rounds_are_futile_where_the_last_would_not_decide(
-    rounds: int, speedup: float, half: float, most: int, futile: bool
-) -> None:
+def test_more_rounds_are_futile_where_the_last_would_not_decide(rounds, speedup, half, most, futile):
     found = Comparison(speedup, speedup * math.exp(-half), speedup * math.exp(half), rounds, UNDECIDED)
     assert is_futile(found, most) is futile
 
 
-def test_the_first_two_wide_gaps_above_a_crossover_get_a_size() -> None:
+def test_the_first_two_wide_gaps_above_a_crossover_get_a_size():
     points = [point(100, CPU_WINS), *(point(size, GPU_WINS) for size in (110, 1000, 1500, 10_000))]
     tried = [each.size for each in points]
     assert size_above(points, tried, ()) == 332
@@ -265,7 +257,7 @@ def test_the_first_two_wide_gaps_above_a_crossover_get_a_size() -> None:
     assert size_above(wide, [each.size for each in wide] + [332, 3162], (332, 3162)) is None
 
 
-def test_a_size_that_failed_is_not_proposed_again() -> None:
+def test_a_size_that_failed_is_not_proposed_again():
     points, tried = [point(100, CPU_WINS), point(200, GPU_WINS)], [100, 200]
     for _ in range(20):
         size = next_size(points, tried, RATIO)
@@ -277,7 +269,7 @@ def test_a_size_that_failed_is_not_proposed_again() -> None:
     assert len(tried) < 22
 
 
-def test_between_small_sizes_no_rounding_leads_back_to_one_that_was_tried() -> None:
+def test_between_small_sizes_no_rounding_leads_back_to_one_that_was_tried():
     for low, undecided, high in combinations(range(1, 40), 3):
         points = [point(low, CPU_WINS), point(undecided, UNDECIDED), point(high, GPU_WINS)]
         size = next_size(points, (low, undecided, high), RATIO)
@@ -285,9 +277,7 @@ def test_between_small_sizes_no_rounding_leads_back_to_one_that_was_tried() -> N
 
 
 @given(POINTS, st.sets(st.integers(1, 10**6)), st.floats(1.0, 3.0))
-def test_whatever_is_known_a_choice_is_new_and_inside_the_bracket(
-    points: list[SweepPoint], others: set[int], ratio: float
-) -> None:
+def test_whatever_is_known_a_choice_is_new_and_inside_the_bracket(points, others, ratio):
     tried = others | {p.size for p in points}
     size = next_size(points, tried, ratio)
     if size is None:
@@ -312,9 +302,7 @@ def test_whatever_is_known_a_choice_is_new_and_inside_the_bracket(
         (Comparison(1.0, 0.995, 1.005, 8, TIE), True),
     ],
 )
-def test_a_winner_is_clear_and_so_is_an_interval_that_gets_no_narrower(
-    comparison: Comparison | None, clear: bool
-) -> None:
+def test_a_winner_is_clear_and_so_is_an_interval_that_gets_no_narrower(comparison, clear):
     assert is_clear(comparison) is clear
 
 
@@ -325,5 +313,5 @@ def test_a_winner_is_clear_and_so_is_an_interval_that_gets_no_narrower(
         ([19.0, 21.0], False), ([0.5, 21.0, 30.0], True), ([HOPELESS, HOPELESS], False), ([30.0, 19.0], False),
     ],
 )  # fmt: skip
-def test_the_cpu_is_hopeless_after_two_sizes_in_a_row(speedups: list[float], hopeless: bool) -> None:
+def test_the_cpu_is_hopeless_after_two_sizes_in_a_row(speedups, hopeless):
     assert is_hopeless(speedups) is hopeless

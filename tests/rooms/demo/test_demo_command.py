@@ -3,26 +3,24 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tests.demo.record import packed
-from tests.helpers.command_line import CommandLine, events_of
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import events_of
 
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.export.stream import exported
 
 
 @pytest.fixture(scope="module")
-def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def short(tmp_path_factory):
     """A recording of two of the runs."""
     path = tmp_path_factory.mktemp("demo") / "short.gz"
     path.write_bytes(packed([shipped().runs[0], shipped().runs[7]]))
     return path
 
 
-def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu, words):
     done = cpugpu("demo")
     assert (done.code, done.err) == (0, "")
     first = done.out.splitlines()[0]
@@ -37,9 +35,7 @@ def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu: Com
     assert not cpugpu.database.exists()
 
 
-def test_json_is_the_events_after_a_line_that_says_whose_they_are(
-    cpugpu: CommandLine, short: Path, tmp_path: Path
-) -> None:
+def test_json_is_the_events_after_a_line_that_says_whose_they_are(cpugpu, short, tmp_path):
     done = cpugpu("demo", str(short), "--json")
     first, *rest = map(json.loads, done.out.splitlines())
     assert (first["event"], first["tag"], first["machine"][0]) == ("Replay", "REPLAY", "NVIDIA H200")
@@ -55,16 +51,14 @@ def test_json_is_the_events_after_a_line_that_says_whose_they_are(
 @pytest.mark.parametrize(
     "arguments", [("no-such-file.gz",), (__file__,), ("--pace", "soon")], ids=["missing", "python", "pace"]
 )
-def test_what_cannot_be_played_is_a_sentence_and_exit_code_2(
-    cpugpu: CommandLine, arguments: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_what_cannot_be_played_is_a_sentence_and_exit_code_2(cpugpu, arguments, words):
     done = cpugpu("demo", *arguments)
     assert (done.code, done.out) == (2, "")
     assert len(done.err.splitlines()) == 1
     words(done.err)
 
 
-def test_neither_torch_nor_nvml_is_loaded(short: Path) -> None:
+def test_neither_torch_nor_nvml_is_loaded(short):
     script = (
         "import sys; sys.argv = ['cpugpu-tui', 'demo', sys.argv[1]]\n"
         "from cpugpu_tui.__main__ import main\n"

@@ -56,12 +56,12 @@ def spans(log: Log) -> list[tuple[float, float]]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Recording:
+def whole():
     return shipped()
 
 
 @pytest.fixture(scope="module")
-def two(whole: Recording) -> Recording:
+def two(whole):
     """Two short runs."""
     return Recording((whole.runs[1], whole.runs[7]))
 
@@ -69,7 +69,7 @@ def two(whole: Recording) -> Recording:
 # ------------------------------------------------------------------ the pace
 
 
-def test_by_itself_the_search_takes_20_s_and_all_of_it_90(whole: Recording) -> None:
+def test_by_itself_the_search_takes_20_s_and_all_of_it_90(whole):
     log, finished, clock = play(whole, None)
     (_, quick_s), *_ = times = spans(log)
     assert quick_s == pytest.approx(20, abs=0.01)
@@ -83,7 +83,7 @@ def test_by_itself_the_search_takes_20_s_and_all_of_it_90(whole: Recording) -> N
 
 
 @pytest.mark.parametrize(("pace", "factor"), [("original", 1.0), ("2", 2.0), ("0.5", 0.5)])
-def test_at_a_pace_of_ones_own_every_event_comes_in_its_time(two: Recording, pace: str, factor: float) -> None:
+def test_at_a_pace_of_ones_own_every_event_comes_in_its_time(two, pace, factor):
     log, _, _ = play(two, pace_of(pace))
     for (start_s, _), run in zip(spans(log), two.runs, strict=True):
         begun_ns = run.started.mono_ns
@@ -96,7 +96,7 @@ def test_at_a_pace_of_ones_own_every_event_comes_in_its_time(two: Recording, pac
 # ------------------------------------------------------------------ what is told
 
 
-def test_the_end_of_each_run_is_the_state_that_was_recorded(whole: Recording) -> None:
+def test_the_end_of_each_run_is_the_state_that_was_recorded(whole):
     state, ends = RunState(), []
     for _, event in play(whole, None)[0]:
         state = state.apply(event)
@@ -105,7 +105,7 @@ def test_the_end_of_each_run_is_the_state_that_was_recorded(whole: Recording) ->
     assert ends == [run.state for run in whole.runs]
 
 
-def test_between_the_events_it_is_said_what_the_agent_was_at(two: Recording) -> None:
+def test_between_the_events_it_is_said_what_the_agent_was_at(two):
     events = [event for _, event in timed_events(two.runs[1], 1.0)]
     paints = [at_s for at_s, event in timed_events(two.runs[1], 1.0) if isinstance(event, Gap)]
     assert max(after - before for before, after in pairwise(paints)) <= GAP_S + 1e-9
@@ -123,7 +123,7 @@ def test_between_the_events_it_is_said_what_the_agent_was_at(two: Recording) -> 
 # ------------------------------------------------------------------ what a person asks for
 
 
-def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two: Recording) -> None:
+def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two):
     asked: list[float] = []
 
     def pause_at_five(playing: Player, at_s: float, _: Event) -> None:
@@ -157,7 +157,7 @@ def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two: Recording) -> N
             assert late_s == pytest.approx(clock_jump_s, abs=1e-6), event
 
 
-def test_a_skip_goes_to_the_end_of_the_run_with_all_that_was_measured(two: Recording) -> None:
+def test_a_skip_goes_to_the_end_of_the_run_with_all_that_was_measured(two):
     def skip_at_two(playing: Player, at_s: float, event: Event) -> None:
         if 2 < at_s < 2.6 and isinstance(event, Gap):
             playing.stop()
@@ -176,7 +176,7 @@ def test_a_skip_goes_to_the_end_of_the_run_with_all_that_was_measured(two: Recor
     assert finished.status == "done"
 
 
-def test_a_skip_between_two_runs_begins_the_next_at_once(two: Recording) -> None:
+def test_a_skip_between_two_runs_begins_the_next_at_once(two):
     clock = VirtualClock()
     log: Log = []
     playing = Player(two, 1.0, clock=clock)
@@ -194,7 +194,7 @@ def test_a_skip_between_two_runs_begins_the_next_at_once(two: Recording) -> None
     assert start_s == end_s
 
 
-def test_a_skip_ends_a_pause(two: Recording) -> None:
+def test_a_skip_ends_a_pause(two):
     clock = VirtualClock()
     playing = Player(two, 1.0, clock=clock)
     clock.at_pause = playing.stop

@@ -3,14 +3,12 @@
 import gzip
 import json
 import zipfile
-from pathlib import Path
 
 import pytest
 from tests.demo.record import MAX_BYTES, packed, recording
 from tests.helpers.command_line import ROOT
-from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.demo.recording import SHIPPED, Recording, load, shipped, unpacked
+from cpugpu_tui.demo.recording import SHIPPED, load, shipped, unpacked
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DeviceSampled, TelemetryRead
 from cpugpu_tui.store import Store
@@ -20,14 +18,14 @@ FILE = ROOT / "tui" / "cpugpu_tui" / "demo" / SHIPPED
 
 
 @pytest.fixture(scope="module")
-def whole() -> Recording:
+def whole():
     return shipped()
 
 
 # ------------------------------------------------------------------ what is shipped
 
 
-def test_it_is_a_whole_real_session_with_all_that_the_app_shows(whole: Recording) -> None:
+def test_it_is_a_whole_real_session_with_all_that_the_app_shows(whole):
     names = [run.name for run in whole.runs]
     assert names[0] == "quick"
     assert set(names[1:]) == {
@@ -54,7 +52,7 @@ def test_it_is_a_whole_real_session_with_all_that_the_app_shows(whole: Recording
         assert sum(isinstance(event, TelemetryRead) and bool(event.gpus) for event in run.events) >= 8
 
 
-def test_it_names_the_machine_and_nobody(whole: Recording) -> None:
+def test_it_names_the_machine_and_nobody(whole):
     gpu, cpu, driver, torch, date = whole.machine
     assert gpu == "NVIDIA H200"
     assert "Xeon" in cpu
@@ -69,7 +67,7 @@ def test_it_names_the_machine_and_nobody(whole: Recording) -> None:
                 assert all(process.user is None and process.command is None for process in gpu_read.processes or ())
 
 
-def test_the_wheel_has_it_and_it_is_small(tmp_path: Path) -> None:
+def test_the_wheel_has_it_and_it_is_small(tmp_path):
     wheel = pytest.importorskip("hatchling.builders.wheel")
     (path,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(path) as archive:
@@ -82,7 +80,7 @@ def test_the_wheel_has_it_and_it_is_small(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ how it is made
 
 
-def test_a_database_and_its_exports_give_the_same_file(whole: Recording, tmp_path: Path) -> None:
+def test_a_database_and_its_exports_give_the_same_file(whole, tmp_path):
     runs = [whole.runs[0], whole.runs[7]]
     database = tmp_path / "demo.db"
     store = Store.open(database)
@@ -141,7 +139,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_recording_is_told_in_one_sentence_and_what_to_do(name: str, tmp_path: Path, words: GoldenWords) -> None:
+def test_a_bad_recording_is_told_in_one_sentence_and_what_to_do(name, tmp_path, words):
     make, cause = BAD[name]
     path = tmp_path / "bad.gz"
     path.write_bytes(make())
@@ -154,16 +152,14 @@ def test_a_bad_recording_is_told_in_one_sentence_and_what_to_do(name: str, tmp_p
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_unpacks_without_end_does_not_fill_the_memory(
-    monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_file_that_unpacks_without_end_does_not_fill_the_memory(monkeypatch, words):
     monkeypatch.setattr("cpugpu_tui.demo.recording._MAX_PLAIN_BYTES", 1_000_000)
     with pytest.raises(UsageError) as caught:
         unpacked(gzip.compress(bytes(5_000_000)), "bomb")
     words(str(caught.value))
 
 
-def test_every_sample_is_there(whole: Recording) -> None:
+def test_every_sample_is_there(whole):
     """The recording holds every half-round that the agent timed, in the announced blocks."""
     state = whole.runs[0].state
     halves = [event for event in whole.runs[0].events if isinstance(event, DeviceSampled) and event.round_index]

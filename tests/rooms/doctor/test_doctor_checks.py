@@ -156,7 +156,7 @@ def report(finding: Finding) -> str:
     return f"{finding.verdict} {finding.check}: {finding.found}\n  {finding.cause}\n  {finding.remedy}".rstrip()
 
 
-def test_what_is_said_of_each_machine() -> None:
+def test_what_is_said_of_each_machine():
     """All findings of a healthy machine, then those of others that differ from it."""
     healthy = examine(HEALTHY)
     told = {"a healthy machine": "\n".join(map(report, healthy))}
@@ -165,7 +165,7 @@ def test_what_is_said_of_each_machine() -> None:
     assert_golden("frames/doctor", paragraphs(told))
 
 
-def test_a_healthy_machine_has_nothing_to_know_about_and_what_is_wrong_has_a_cause_and_a_remedy() -> None:
+def test_a_healthy_machine_has_nothing_to_know_about_and_what_is_wrong_has_a_cause_and_a_remedy():
     findings = examine(HEALTHY)
     assert {finding.verdict for finding in findings} == {"ok"}
     assert [finding.check for finding in findings] == [check.name for check in CHECKS]
@@ -174,14 +174,14 @@ def test_a_healthy_machine_has_nothing_to_know_about_and_what_is_wrong_has_a_cau
     assert all(finding.cause.endswith(".") and finding.remedy for finding in wrong)
 
 
-def test_a_driver_that_hangs_is_said_once_and_nothing_is_called_fine_that_was_not_asked() -> None:
+def test_a_driver_that_hangs_is_said_once_and_nothing_is_called_fine_that_was_not_asked():
     findings = examine(MACHINES["a driver that hangs"])
     about = [f for f in findings if f.check.startswith(("driver", "gpu.", "cuda.")) or f.check == "torch.build"]
     assert [finding.cause for finding in about if finding.verdict == "fail"] == ["It hangs."]
     assert {finding.verdict for finding in about[1:]} == {"unknown"}
 
 
-def test_a_check_that_crashes_is_a_line_and_the_others_stand() -> None:
+def test_a_check_that_crashes_is_a_line_and_the_others_stand():
     def crash(facts: Facts) -> Finding:
         raise ZeroDivisionError("a pity")
 

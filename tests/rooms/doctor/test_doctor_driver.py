@@ -2,10 +2,8 @@
 
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import CommandLine
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.doctor.check_registry import examine
@@ -31,9 +29,7 @@ CODES = [*range(1, 12), *range(13, 31), 77, 999, -3]
 """Return codes of NVML, and some that it does not have; 12 is that of a library that is not there."""
 
 
-def test_each_code_of_a_driver_that_does_not_start_fails_with_a_remedy(
-    fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_code_of_a_driver_that_does_not_start_fails_with_a_remedy(fake_nvml, monkeypatch):
     from cpugpu_tui.doctor.driver_child import driver_facts
 
     fake_nvml.use()
@@ -56,7 +52,7 @@ BREAKAGES: dict[str, Callable[[FakeNvml], None]] = {
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
-def test_a_broken_driver_is_a_failed_check(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, breakage: str) -> None:
+def test_a_broken_driver_is_a_failed_check(fake_nvml, monkeypatch, breakage):
     fake_nvml.use()
     BREAKAGES[breakage](fake_nvml)
     asked = ask_driver((), 1.0)
@@ -67,7 +63,7 @@ def test_a_broken_driver_is_a_failed_check(fake_nvml: FakeNvml, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("content", ["", "no library", "#include"])
-def test_a_file_that_is_no_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_no_library_is_named(monkeypatch, tmp_path, content):
     (tmp_path / "libnvidia-ml.so.1").write_text(content)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     (found,) = failed(judged(ask_driver((), 5.0)))
@@ -75,9 +71,7 @@ def test_a_file_that_is_no_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp
     assert found.remedy
 
 
-def test_a_library_without_any_function_fails(
-    nvml_library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_library_without_any_function_fails(nvml_library, monkeypatch, tmp_path):
     (tmp_path / "empty.c").write_text("int nothing;\n")
     command = ["cc", "-shared", "-fPIC", "-o", tmp_path / "libnvidia-ml.so.1", tmp_path / "empty.c"]
     subprocess.run(command, check=True, timeout=60)
@@ -87,7 +81,7 @@ def test_a_library_without_any_function_fails(
     assert found.remedy
 
 
-def test_a_crash_of_the_drivers_library_takes_nothing_along(cpugpu: CommandLine, fake_nvml: FakeNvml) -> None:
+def test_a_crash_of_the_drivers_library_takes_nothing_along(cpugpu, fake_nvml):
     fake_nvml.use()
     fake_nvml.set("crash:nvmlDeviceGetName", 1)
     done = cpugpu.here("doctor", "--json")

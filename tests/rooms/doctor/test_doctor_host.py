@@ -4,8 +4,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from tests.helpers.golden import GoldenWords
-from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
+from tests.helpers.machine.fake_nvml_library import library
 
 from cpugpu_tui.doctor import collect
 from cpugpu_tui.doctor.check_registry import examine
@@ -32,7 +31,7 @@ def process(root: Path, pid: int, parent: int, *words: str) -> None:
     write(root, f"proc/{pid}/status", "Uid:\t99999999\t1\t1\t1\n")
 
 
-def test_two_sockets_with_threads(tmp_path: Path) -> None:
+def test_two_sockets_with_threads(tmp_path):
     write(tmp_path, "proc/self/status", "Cpus_allowed_list:\t0-3\n")
     for cpu, (siblings, node) in enumerate([("0,2", 0), ("1,3", 1), ("0,2", 0), ("1,3", 1)]):
         write(tmp_path, f"{CPU}/cpu{cpu}/topology/thread_siblings_list", siblings)
@@ -45,13 +44,13 @@ def test_two_sockets_with_threads(tmp_path: Path) -> None:
     assert (found.governor, found.frequency_driver) == ("powersave", "acpi-cpufreq")
 
 
-def test_a_kernel_that_tells_nothing_gives_unknowns(tmp_path: Path) -> None:
+def test_a_kernel_that_tells_nothing_gives_unknowns(tmp_path):
     found = host_setup(str(tmp_path))
     assert (found.smt, found.numa_nodes, found.governor, found.frequency_mhz) == (None, (), None, None)
     assert not has_nvidia_gpu(str(tmp_path))
 
 
-def test_a_gpu_is_told_from_nvidias_other_devices(tmp_path: Path) -> None:
+def test_a_gpu_is_told_from_nvidias_other_devices(tmp_path):
     devices = "sys/bus/pci/devices"
     write(tmp_path, f"{devices}/0000:01:00.1/vendor", "0x10de\n")
     write(tmp_path, f"{devices}/0000:01:00.1/class", "0x040300\n")  # the sound of a graphics card
@@ -61,7 +60,7 @@ def test_a_gpu_is_told_from_nvidias_other_devices(tmp_path: Path) -> None:
     assert has_nvidia_gpu(str(tmp_path))
 
 
-def test_another_run_is_found_without_its_agents_and_without_ourselves(tmp_path: Path) -> None:
+def test_another_run_is_found_without_its_agents_and_without_ourselves(tmp_path):
     process(tmp_path, 10, 1, "/bin/bash")
     process(tmp_path, 11, 10, "/usr/bin/python3", "/usr/bin/cpugpu-tui", "doctor")
     process(tmp_path, 12, 11, "/usr/bin/python3", "-P", "-m", "cpugpu_tui.agent")
@@ -77,7 +76,7 @@ def test_another_run_is_found_without_its_agents_and_without_ourselves(tmp_path:
 
 
 @pytest.mark.parametrize("code", [9, 18, 4, 999])
-def test_each_way_a_driver_can_refuse_has_its_sentence(library: FakeLibrary, code: int, words: GoldenWords) -> None:
+def test_each_way_a_driver_can_refuse_has_its_sentence(library, code, words):
     library.init_code = code
     found = driver_facts(set())
     assert found.setup.init_code == code
@@ -86,7 +85,7 @@ def test_each_way_a_driver_can_refuse_has_its_sentence(library: FakeLibrary, cod
     words([finding.found, finding.cause, finding.remedy])
 
 
-def test_a_driver_that_hangs_is_given_up_after_two_seconds(library: FakeLibrary, words: GoldenWords) -> None:
+def test_a_driver_that_hangs_is_given_up_after_two_seconds(library, words):
     library.hang_on = "nvmlDeviceGetHandleByIndex_v2"
     assert DEADLINE_S <= 2
     value, fault = Section("driver", lambda: driver_facts(set()), 0.2).result()
@@ -94,7 +93,7 @@ def test_a_driver_that_hangs_is_given_up_after_two_seconds(library: FakeLibrary,
     words(fault)
 
 
-def test_cuda_is_not_asked_where_the_driver_hangs(words: GoldenWords) -> None:
+def test_cuda_is_not_asked_where_the_driver_hangs(words):
     """CUDA would hang too, and an agent that hangs in a driver cannot always be killed."""
     driver: Future[Asked] = Future()
     driver.set_result(Asked(None, "It has not answered.", hangs=True))
@@ -113,7 +112,7 @@ def test_cuda_is_not_asked_where_the_driver_hangs(words: GoldenWords) -> None:
 # ------------------------------------------------------------------ history
 
 
-def test_a_real_database_is_known_by_its_header_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_real_database_is_known_by_its_header_and_left_as_it_is(tmp_path):
     path = tmp_path / "results.db"
     Store.open(path).close()
     before = path.stat()

@@ -1,7 +1,6 @@
 """CUDA_VISIBLE_DEVICES in all forms that people and schedulers write."""
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.doctor.checks_torch import read_list
 
@@ -32,9 +31,7 @@ SLICES = ("MIG-cccc3333-0000", "MIG-cccc4444-0000")
         ("MIG-GPU-ffff/1/0", (), False),
     ],
 )
-def test_the_list_is_read_as_cuda_reads_it(
-    text: str, entries: tuple[str, ...], is_whole: bool, words: GoldenWords
-) -> None:
+def test_the_list_is_read_as_cuda_reads_it(text, entries, is_whole, words):
     read = read_list(text, UUIDS, SLICES)
     assert read.entries == entries
     assert (read.problem == "") == is_whole

@@ -8,7 +8,7 @@ from tests.helpers.runs import export_runs
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.json_document import read_runs
-from cpugpu_tui.export.stream import ExportedRun, exported
+from cpugpu_tui.export.stream import exported
 from cpugpu_tui.model import CaseFailed, Ceilings
 
 SECRETS = (
@@ -18,7 +18,7 @@ SECRETS = (
 
 
 @pytest.fixture
-def spoken() -> ExportedRun:
+def spoken():
     """A run with private texts in all fields."""
     first, *rest = export_runs.stream()
     environment = {
@@ -44,7 +44,7 @@ def spoken() -> ExportedRun:
 
 
 @pytest.mark.parametrize("name", ["json", "ndjson", "csv", "markdown", "html"])
-def test_no_secret_is_in_any_format(spoken: ExportedRun, name: str) -> None:
+def test_no_secret_is_in_any_format(spoken, name):
     if name == "html":
         pytest.importorskip("matplotlib")
     (covered,) = anonymized([spoken])
@@ -56,7 +56,7 @@ def test_no_secret_is_in_any_format(spoken: ExportedRun, name: str) -> None:
     assert all(secret.lower() in open_text.lower() for secret in ("gpu17", "zoe", "yuki", "8f3a1c52", "hidden.db"))
 
 
-def test_the_numbers_stay(spoken: ExportedRun) -> None:
+def test_the_numbers_stay(spoken):
     (covered,) = anonymized([spoken])
     assert export_runs.half_rounds(covered) == export_runs.half_rounds(spoken)
     assert covered.started.environment["torch"] == "2.13.0"
@@ -66,7 +66,7 @@ def test_the_numbers_stay(spoken: ExportedRun) -> None:
     assert [device.label for device in covered.state.devices] == ["EPYC", "H200"]
 
 
-def test_names_that_only_this_machine_knows_go_too() -> None:
+def test_names_that_only_this_machine_knows_go_too():
     stream = [
         replace(event, message="mallory on castle") if isinstance(event, CaseFailed) else event
         for event in export_runs.stream()
@@ -91,7 +91,7 @@ def test_names_that_only_this_machine_knows_go_too() -> None:
         ("it's 4 'times' as long", "it's 4 'times' as long"),
     ],
 )
-def test_a_path_goes_however_it_is_written(told: str, left: str) -> None:
+def test_a_path_goes_however_it_is_written(told, left):
     stream = [
         replace(event, message=told) if isinstance(event, CaseFailed) else event for event in export_runs.stream()
     ]
@@ -99,13 +99,13 @@ def test_a_path_goes_however_it_is_written(told: str, left: str) -> None:
     assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == left  # type: ignore[union-attr]
 
 
-def test_a_machine_called_like_a_workload_renames_no_case() -> None:
+def test_a_machine_called_like_a_workload_renames_no_case():
     (covered,) = anonymized([export_runs.run()], hosts=["matmul", "cpu", "float32"])
     assert list(covered.state.rows) == list(export_runs.run().state.rows)
     assert covered.state.rows["matmul/default/64/float32/tall"].status == "ok"
 
 
-def test_parameters_of_typed_code_stay_if_they_are_numbers_and_it_can_be_imported() -> None:
+def test_parameters_of_typed_code_stay_if_they_are_numbers_and_it_can_be_imported():
     name = "x-k-ab12,k=2,rate=1e-3,user=zoe"
     (covered,) = anonymized([export_runs.run(name=name, workload=name)])
     assert {row.case.workload for row in covered.state.rows.values()} == {"x-k-ab12,k=2,rate=1e-3,user=value-0"}

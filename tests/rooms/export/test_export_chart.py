@@ -1,6 +1,5 @@
 """Pictures of the charts: what is drawn, well-formed SVG, PNG for a slide, hostile names as text."""
 
-import os
 import re
 import struct
 import sys
@@ -10,7 +9,6 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.helpers.app.several_gpus import run_of
-from tests.helpers.command_line import CommandLine
 from tests.helpers.runs import export_runs
 
 pytest.importorskip("matplotlib")
@@ -53,7 +51,7 @@ def texts_of(axes: Any) -> list[str]:
 # ------------------------------------------------------------------ what is drawn
 
 
-def test_each_curve_has_its_medians_and_differs_in_colour_mark_and_dash() -> None:
+def test_each_curve_has_its_medians_and_differs_in_colour_mark_and_dash():
     lines = named_lines(axes_of(export_runs.run().state))
     assert list(lines) == ["CPU", "GPU", "GPU with copies"]
     assert [len({look(line) for line in lines.values()}) for look in
@@ -64,7 +62,7 @@ def test_each_curve_has_its_medians_and_differs_in_colour_mark_and_dash() -> Non
     assert seconds[1] == pytest.approx((12_000 + 0.0008 * 64**3) / 1e9)
 
 
-def test_both_crossovers_are_shaded_from_end_to_end_and_named() -> None:
+def test_both_crossovers_are_shaded_from_end_to_end_and_named():
     axes = axes_of(export_runs.run(sizes=(16, 50, 80, 200, 250, 1024)).state)  # type: ignore[arg-type]
     assert [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches] == [(50, 80), (200, 250)]
     resident, copies = texts_of(axes)
@@ -72,7 +70,7 @@ def test_both_crossovers_are_shaded_from_end_to_end_and_named() -> None:
     assert re.fullmatch(r"with copies from n ≈ 22\d(\.\d)? \(200–250\)", copies)
 
 
-def test_the_axes_have_sizes_and_times_with_units() -> None:
+def test_the_axes_have_sizes_and_times_with_units():
     axes = axes_of(export_runs.run().state)
     assert [axes.xaxis.get_major_formatter()(x) for x in axes.get_xticks()] == ["16", "64", "100", "256"]
     low, high = axes.get_ylim()
@@ -80,14 +78,14 @@ def test_the_axes_have_sizes_and_times_with_units() -> None:
     assert {"1 µs", "10 µs", "100 µs"} <= set(ticks)
 
 
-def test_one_size_is_drawn_as_bars_with_their_times() -> None:
+def test_one_size_is_drawn_as_bars_with_their_times():
     axes = axes_of(export_runs.run(sizes=(64, 128)).state)  # type: ignore[arg-type]
     assert [patch.get_width() for patch in axes.patches] == pytest.approx([11.49e-6, 12.21e-6, 72.77e-6], rel=0.01)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["CPU", "GPU", "GPU with copies"]
     assert texts_of(axes) == ["11.5 µs", "12.2 µs", "72.8 µs"]
 
 
-def test_of_eight_gpus_each_model_has_a_curve_with_marks_and_the_others_thin_lines() -> None:
+def test_of_eight_gpus_each_model_has_a_curve_with_marks_and_the_others_thin_lines():
     axes = axes_of(run_of(8, cases=(Case("matmul", 64), Case("matmul", 256), Case("matmul", 1024))))
     lines = named_lines(axes)
     assert list(lines) == ["CPU", "cuda:0", "cuda:7", "cuda:1 to cuda:6 (thin)"]
@@ -95,7 +93,7 @@ def test_of_eight_gpus_each_model_has_a_curve_with_marks_and_the_others_thin_lin
     assert lines["cuda:0"].get_color() != lines["cuda:7"].get_color()
 
 
-def test_a_single_cpu_thread_has_a_curve_of_its_own_and_no_second_chart() -> None:
+def test_a_single_cpu_thread_has_a_curve_of_its_own_and_no_second_chart():
     both = tuple(Case("matmul", size, threads=threads) for size in (64, 256) for threads in (0, 1))
     ((_, chart),) = charts(run_of(1, cases=both))
     assert "one CPU thread" in [curve.label for curve in chart.curves]
@@ -104,7 +102,7 @@ def test_a_single_cpu_thread_has_a_curve_of_its_own_and_no_second_chart() -> Non
 # ------------------------------------------------------------------ files
 
 
-def test_the_svg_is_well_formed_small_and_asks_nobody() -> None:
+def test_the_svg_is_well_formed_small_and_asks_nobody():
     text = pictured("svg", export_runs.run()).decode()
     root = ElementTree.fromstring(text)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -116,14 +114,14 @@ def test_the_svg_is_well_formed_small_and_asks_nobody() -> None:
     assert len(text) < TEXT_LIMIT
 
 
-def test_the_png_has_the_size_of_a_slide() -> None:
+def test_the_png_has_the_size_of_a_slide():
     data = pictured("png", export_runs.run())
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", data[16:24]) == (1920, 1080)
     assert len(data) < PNG_LIMIT
 
 
-def test_a_hostile_name_is_drawn_as_text() -> None:
+def test_a_hostile_name_is_drawn_as_text():
     run = export_runs.run(name=export_runs.HOSTILE, workload='--><script>$x^2$ \x1b[31m漢 " & ' + "long" * 99)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # about letters that the font lacks
@@ -138,7 +136,7 @@ def test_a_hostile_name_is_drawn_as_text() -> None:
 
 @pytest.mark.parametrize("length", [4, 40, 200])
 @pytest.mark.parametrize("is_narrow", [False, True])
-def test_no_text_of_a_survey_is_cut_at_any_length_of_a_name(length: int, is_narrow: bool) -> None:
+def test_no_text_of_a_survey_is_cut_at_any_length_of_a_name(length, is_narrow):
     words = "from ≈ 1,500 numbers to 100,000, with copies from ≈ 2,400 to 100,000"
     bar = SurveyBar("w" * length, (1, 4_000_000), (Part(0.0, 1.0, bars.CPU),), words)
     figure = Figure(figsize=SLIDE, layout="constrained")
@@ -155,13 +153,13 @@ def test_no_text_of_a_survey_is_cut_at_any_length_of_a_name(length: int, is_narr
     assert "".join(chart.sentences[0].split()) in {"".join(text.split()) for text in texts_of(axes)}
 
 
-def test_each_sweep_and_run_has_a_panel() -> None:
+def test_each_sweep_and_run_has_a_panel():
     runs = [export_runs.run(), export_runs.run(run_id="20260102-bbbb"), export_runs.run(run_id="20260103-cccc")]
     width, height = struct.unpack(">II", pictured("png", *runs)[16:24])
     assert (width, height) == (2 * 1920, 2 * 1080)
 
 
-def test_nothing_to_draw_and_too_much_are_said() -> None:
+def test_nothing_to_draw_and_too_much_are_said():
     with pytest.raises(UsageError, match="no case of this run has a time"):
         pictured("svg", export_runs.exported(export_runs.stream()[:2]))
     with pytest.raises(UsageError, match=str(MOST_PANELS)):
@@ -171,9 +169,7 @@ def test_nothing_to_draw_and_too_much_are_said() -> None:
 # ------------------------------------------------------------------ the command
 
 
-def test_without_matplotlib_the_command_names_the_extra(
-    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[str]
-) -> None:
+def test_without_matplotlib_the_command_names_the_extra(cpugpu, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UnfitError, match="matplotlib"):
         chart_module.need()
@@ -182,7 +178,7 @@ def test_without_matplotlib_the_command_names_the_extra(
     assert install_command("plot") in done.err
 
 
-def test_a_png_is_not_written_into_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_png_is_not_written_into_a_terminal(monkeypatch):
     _check("png", STDOUT)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     _check("svg", STDOUT)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.export_runs import stream
 
 from cpugpu_tui.cli import export as export_command
@@ -16,7 +15,7 @@ RUN = ("run", "--simulate", FAST, "matmul", "--size", "16,64,256")
 
 
 @pytest.fixture
-def saved(cpugpu: CommandLine) -> CommandLine:
+def saved(cpugpu):
     """A history with two runs."""
     with cpugpu.store() as store:
         for run_id in ("20260101-aaaa", "20260102-bbbb"):
@@ -31,13 +30,13 @@ def run_ids(path: Path) -> list[str]:
 # ------------------------------------------------------------------ export
 
 
-def test_the_latest_run_goes_to_stdout_as_json(saved: CommandLine) -> None:
+def test_the_latest_run_goes_to_stdout_as_json(saved):
     done = saved.here("export")
     assert (done.code, done.err) == (EXIT_OK, "")
     assert [run["run_id"] for run in json.loads(done.out)["runs"]] == ["20260102-bbbb"]
 
 
-def test_the_name_of_the_file_says_the_format(saved: CommandLine, tmp_path: Path) -> None:
+def test_the_name_of_the_file_says_the_format(saved, tmp_path):
     done = saved.here("export", "1", "2026010", "2", "-o", tmp_path / "x.csv")
     assert done.code == EXIT_USAGE  # an ambiguous beginning
     done = saved.here("export", "1", "2", "1", "-o", tmp_path / "x.md")
@@ -45,7 +44,7 @@ def test_the_name_of_the_file_says_the_format(saved: CommandLine, tmp_path: Path
     assert (tmp_path / "x.md").read_text().count("## matmul") == 2
 
 
-def test_a_folder_gets_a_file_for_each_run(saved: CommandLine, tmp_path: Path) -> None:
+def test_a_folder_gets_a_file_for_each_run(saved, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     assert saved.here("export", "1", "2", "-f", "ndjson", "-o", folder).code == EXIT_OK
@@ -54,7 +53,7 @@ def test_a_folder_gets_a_file_for_each_run(saved: CommandLine, tmp_path: Path) -
     ]  # fmt: skip
 
 
-def test_the_schema_is_printed_without_any_run(cpugpu: CommandLine) -> None:
+def test_the_schema_is_printed_without_any_run(cpugpu):
     assert json.loads(cpugpu.here("export", "--schema").out)["$defs"]["Run"]
 
 
@@ -71,21 +70,21 @@ def test_the_schema_is_printed_without_any_run(cpugpu: CommandLine) -> None:
         pytest.param(["-o", "/proc/x.json"], id="folder of the kernel"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(saved: CommandLine, arguments: list[str], words: GoldenWords) -> None:
+def test_what_cannot_be_done_is_one_sentence(saved, arguments, words):
     done = saved.here("export", *arguments)
     assert (done.code, done.out) == (EXIT_USAGE, "")
     words(done.err)
     assert done.err.count("\n") == 1
 
 
-def test_a_history_that_is_not_there_is_not_made_by_looking(cpugpu: CommandLine) -> None:
+def test_a_history_that_is_not_there_is_not_made_by_looking(cpugpu):
     done = cpugpu.here("export")
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert "cpugpu-tui run quick" in done.err
     assert not cpugpu.database.exists()
 
 
-def test_messages_are_kept_in_an_anonymous_export_alone(saved: CommandLine) -> None:
+def test_messages_are_kept_in_an_anonymous_export_alone(saved):
     done = saved.here("export", "--with-messages")
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert saved.here("export", "--anonymize", "--with-messages").code == 0
@@ -94,7 +93,7 @@ def test_messages_are_kept_in_an_anonymous_export_alone(saved: CommandLine) -> N
 # ------------------------------------------------------------------ import
 
 
-def test_an_export_comes_back_in_another_history(saved: CommandLine, tmp_path: Path, words: GoldenWords) -> None:
+def test_an_export_comes_back_in_another_history(saved, tmp_path, words):
     saved.here("export", "1", "2", "-o", tmp_path / "x.json")
     other = CommandLine(tmp_path / "other.db")
     done = other.here("import", tmp_path / "x.json")
@@ -105,7 +104,7 @@ def test_an_export_comes_back_in_another_history(saved: CommandLine, tmp_path: P
     assert other.here("export", "1", "2").out == (tmp_path / "x.json").read_text()
 
 
-def test_nothing_is_saved_when_one_file_is_none_of_ours(saved: CommandLine, tmp_path: Path) -> None:
+def test_nothing_is_saved_when_one_file_is_none_of_ours(saved, tmp_path):
     saved.here("export", "-o", tmp_path / "x.json")
     (tmp_path / "y.json").write_text('{"benchmarks": []}')
     other = CommandLine(tmp_path / "other.db")
@@ -116,7 +115,7 @@ def test_nothing_is_saved_when_one_file_is_none_of_ours(saved: CommandLine, tmp_
     assert not other.database.exists()
 
 
-def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu, tmp_path):
     for path, why in (
         (tmp_path / "missing.json", "No such file"),
         (tmp_path, "Is a directory"),
@@ -128,9 +127,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu: CommandLine, tmp_pat
         assert why in done.err
 
 
-def test_a_file_that_is_too_large_is_given_up(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_file_that_is_too_large_is_given_up(cpugpu, tmp_path, monkeypatch, words):
     monkeypatch.setattr(export_command, "MOST_BYTES", 1_000_000)
     (tmp_path / "large").write_bytes(b"x" * 1_000_001)
     done = cpugpu.here("import", tmp_path / "large")
@@ -141,7 +138,7 @@ def test_a_file_that_is_too_large_is_given_up(
 # ------------------------------------------------------------------ run
 
 
-def test_a_run_writes_what_export_would(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_run_writes_what_export_would(cpugpu, tmp_path):
     files = [tmp_path / f"x{end}" for end in (".json", ".csv", ".md", ".ndjson")]
     wanted = [word for path in files for word in ("--export", path)]
     done = cpugpu(*RUN, *wanted, "--tensorboard", tmp_path / "tb")
@@ -155,7 +152,7 @@ def test_a_run_writes_what_export_would(cpugpu: CommandLine, tmp_path: Path) -> 
     assert live == later != {}
 
 
-def test_all_runs_of_a_series_are_in_the_file_without_a_history_too(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_all_runs_of_a_series_are_in_the_file_without_a_history_too(cpugpu, tmp_path):
     done = cpugpu(*RUN, "--repeat", "2", "--no-save", "--export", tmp_path / "x.json")
     assert done.code == EXIT_OK
     runs = json.loads((tmp_path / "x.json").read_text())["runs"]
@@ -173,16 +170,14 @@ def test_all_runs_of_a_series_are_in_the_file_without_a_history_too(cpugpu: Comm
         ("--tensorboard", "history.db", EXIT_USAGE),
     ],
 )
-def test_a_bad_place_ends_the_command_before_anything_is_timed(
-    saved: CommandLine, tmp_path: Path, option: str, place: str, code: int
-) -> None:
+def test_a_bad_place_ends_the_command_before_anything_is_timed(saved, tmp_path, option, place, code):
     done = saved.here(*RUN, option, tmp_path / place)
     assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
     with saved.store() as store:
         assert len(store.runs()) == 2
 
 
-def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu, tmp_path):
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.state.state import RunState
 
@@ -201,7 +196,7 @@ def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu: Co
     assert run_ids(tmp_path / "y.json") == ["20260101-aaaa"]
 
 
-def test_a_folder_for_tensorboard_is_made_with_those_above_it(saved: CommandLine, tmp_path: Path) -> None:
+def test_a_folder_for_tensorboard_is_made_with_those_above_it(saved, tmp_path):
     pytest.importorskip("tensorboard")
     assert saved.here("export", "--format", "tensorboard", "--out", tmp_path / "runs" / "x").code == EXIT_OK
     assert list((tmp_path / "runs" / "x").iterdir())

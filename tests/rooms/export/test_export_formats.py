@@ -21,7 +21,7 @@ def table(*runs: export_runs.ExportedRun, samples: bool = False) -> list[dict[st
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_csv_has_a_row_for_each_case_device_and_metric() -> None:
+def test_csv_has_a_row_for_each_case_device_and_metric():
     rows = table(export_runs.run())
     keys = [(row["size"], row["device"], row["metric"]) for row in rows]
     assert keys[:4] == [
@@ -37,14 +37,14 @@ def test_csv_has_a_row_for_each_case_device_and_metric() -> None:
     assert gpu["median_ns"] == repr(12_000 + 0.0008 * 256**3)
 
 
-def test_a_failed_case_has_its_reason_and_no_number() -> None:
+def test_a_failed_case_has_its_reason_and_no_number():
     row = table(export_runs.run())[-1]
     assert (row["size"], row["status"]) == ("1024", "oom")
     assert row["message"] == "Too big | for /home/zoe/x."
     assert (row["median_ns"], row["speedup"], row["flops"], row["device"]) == ("", "", "", "")
 
 
-def test_csv_has_every_sample_when_asked() -> None:
+def test_csv_has_every_sample_when_asked():
     run = export_runs.run()
     rows = table(run, samples=True)
     said = [(row["device"], row["metric"], row["round_index"], float(row["elapsed_ns"])) for row in rows]
@@ -57,13 +57,13 @@ def test_csv_has_every_sample_when_asked() -> None:
     assert len(said) == 3 * 8 * 5
 
 
-def test_no_cell_is_a_formula() -> None:
+def test_no_cell_is_a_formula():
     (row, *_) = table(export_runs.run(name='=HYPERLINK("http://evil")', workload="@sum"))
     assert row["name"] == '\'=HYPERLINK("http://evil")'
     assert row["workload"] == "'@sum"
 
 
-def test_markdown_is_a_table_with_the_answer() -> None:
+def test_markdown_is_a_table_with_the_answer():
     text = b"".join(rendered("markdown", [export_runs.run()])).decode()
     lines = text.splitlines()
     assert lines[0] == "## matmul"
@@ -78,7 +78,7 @@ def test_markdown_is_a_table_with_the_answer() -> None:
 
 
 @pytest.mark.parametrize("name", ["markdown", pytest.param("html", marks=pytest.mark.slow)])
-def test_what_is_unusual_of_a_run_stands_above_its_table_and_in_its_rows(name: str) -> None:
+def test_what_is_unusual_of_a_run_stands_above_its_table_and_in_its_rows(name):
     events = export_runs.stream()
     started = events[0]
     environment = {**started.environment, "worker": "thread", "tf32_matmul": True, "affinity_cores": 1}
@@ -90,21 +90,21 @@ def test_what_is_unusual_of_a_run_stands_above_its_table_and_in_its_rows(name: s
     assert page.count("unsettled start") == 3 + 1, "in the rows with times, and once in words"
 
 
-def test_markdown_shows_a_hostile_name_as_text() -> None:
+def test_markdown_shows_a_hostile_name_as_text():
     text = b"".join(rendered("markdown", [export_runs.run(name="<img src=x>[a](b)\n# x", workload="*a*|b")])).decode()
     assert text.splitlines()[0] == "## &lt;img src=x&gt;\\[a\\](b) \\# x"
     assert "<img" not in text
 
 
 @pytest.mark.parametrize("name", SUFFIXES)
-def test_an_export_of_ours_may_be_replaced(name: str, tmp_path: Path) -> None:
+def test_an_export_of_ours_may_be_replaced(name, tmp_path):
     """Files of others are refused, and a nightly export must find its own again."""
     path = tmp_path / "export"
     write(path, rendered(name, [export_runs.run()]))
     check_file(path)
 
 
-def test_a_name_says_its_format() -> None:
+def test_a_name_says_its_format():
     endings = (".json", ".NDJSON", ".jsonl", ".csv", ".md", ".html")
     assert [required_format_of(Path(f"x{end}")) for end in endings] == [
         "json", "ndjson", "ndjson", "csv", "markdown", "html",

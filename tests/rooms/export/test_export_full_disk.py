@@ -2,10 +2,9 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 from tests.rooms.store.test_store_full_disk import small_disk, write_for_ever
 
 from cpugpu_tui.errors import EXIT_UNFIT
@@ -16,7 +15,7 @@ RUN = ("run", "--simulate", FAST, "matmul", "--size", "16,64,256")
 
 
 @pytest.fixture
-def full_disk(small_disk: Path) -> Path:
+def full_disk(small_disk):
     """A disk with an old export and no room left."""
     (small_disk / "x.json").write_text("old cpugpu-tui export")
     with pytest.raises(OSError, match="No space"):
@@ -24,7 +23,7 @@ def full_disk(small_disk: Path) -> Path:
     return small_disk
 
 
-def test_an_export_that_does_not_fit_leaves_the_old_file(cpugpu: CommandLine, full_disk: Path) -> None:
+def test_an_export_that_does_not_fit_leaves_the_old_file(cpugpu, full_disk):
     cpugpu(*RUN)
     done = cpugpu.here("export", "-o", full_disk / "x.json")
     assert done.code == EXIT_UNFIT
@@ -33,7 +32,7 @@ def test_an_export_that_does_not_fit_leaves_the_old_file(cpugpu: CommandLine, fu
     assert sorted(path.name for path in full_disk.iterdir()) == ["ballast", "x.json"]
 
 
-def test_a_run_whose_files_do_not_fit_is_kept_and_shown(cpugpu: CommandLine, full_disk: Path) -> None:
+def test_a_run_whose_files_do_not_fit_is_kept_and_shown(cpugpu, full_disk):
     # A process of its own: what a failed write leaves open would keep the disk from being unmounted.
     done = cpugpu(*RUN, "--export", full_disk / "x.json", "--tensorboard", full_disk, PYTHONUNBUFFERED="1")
     assert done.code == EXIT_UNFIT
@@ -44,7 +43,7 @@ def test_a_run_whose_files_do_not_fit_is_kept_and_shown(cpugpu: CommandLine, ful
     assert cpugpu.here("show", "1").code == 0
 
 
-def test_a_stream_to_a_full_device_is_said(cpugpu: CommandLine) -> None:
+def test_a_stream_to_a_full_device_is_said(cpugpu):
     cpugpu(*RUN)
     command = [sys.executable, "-m", "cpugpu_tui", "export"]
     with open("/dev/full", "wb") as full:

@@ -115,12 +115,12 @@ def files_of(run: ExportedRun, folder: Path) -> Iterator[str]:
             yield path.read_bytes().decode("latin-1")
 
 
-def test_every_kept_event_is_planted() -> None:
+def test_every_kept_event_is_planted():
     assert {type(event) for event in full_stream()} == set(KEPT)
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=list(SECRETS))
-def test_a_secret_in_every_text_is_in_no_format(tmp_path: Path, secret: str) -> None:
+def test_a_secret_in_every_text_is_in_no_format(tmp_path, secret):
     open_run = run_with(secret, lambda key: key not in NAMES)
     assert leaks(b"".join(rendered("json", [open_run])).decode())
     (covered,) = anonymized([open_run])
@@ -131,12 +131,12 @@ def test_a_secret_in_every_text_is_in_no_format(tmp_path: Path, secret: str) -> 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("secret", [text for kind, text in SECRETS.items() if kind != "another host"])
-def test_a_secret_in_the_place_of_a_name_is_left_out(secret: str, name: str) -> None:
+def test_a_secret_in_the_place_of_a_name_is_left_out(secret, name):
     (covered,) = anonymized([run_with(secret, lambda key: key == name)])
     assert not leaks(json.dumps([to_plain(event) for event in covered.events]))
 
 
-def test_messages_give_way_to_the_kind_of_failure_unless_they_are_asked_for() -> None:
+def test_messages_give_way_to_the_kind_of_failure_unless_they_are_asked_for():
     told = "TypeError: /srv/aurora on 10.211.55.17"
     run = run_with(told, lambda key: key in ("message", "remedy", "problem", "no_gpu", "torch_error"))
     (covered,) = anonymized([run])

@@ -42,7 +42,7 @@ def live(folder: Path, events: Sequence[Event]) -> LiveTensorboard:
     return board
 
 
-def test_it_is_what_torch_writes(tmp_path: Path) -> None:
+def test_it_is_what_torch_writes(tmp_path):
     """The publication: `writer.add_scalars('GPU vs CPU', {'GPU': …, 'CPU': …}, n)`, in seconds."""
     from torch.utils.tensorboard import SummaryWriter
 
@@ -59,20 +59,20 @@ def test_it_is_what_torch_writes(tmp_path: Path) -> None:
     assert [step for step, _ in theirs["GPU vs CPU_GPU"]["GPU vs CPU"]] == [16, 64, 256]
 
 
-def test_what_is_written_live_is_what_an_export_writes(tmp_path: Path) -> None:
+def test_what_is_written_live_is_what_an_export_writes(tmp_path):
     live(tmp_path / "live", export_runs.stream()).close()
     write_tensorboard([export_runs.run()], tmp_path / "export")
     assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
 
 
-def test_the_next_run_of_a_series_gets_its_own_folder(tmp_path: Path) -> None:
+def test_the_next_run_of_a_series_gets_its_own_folder(tmp_path):
     ids = ("20260101-aaaa", "20260102-bbbb")
     live(tmp_path / "live", [event for run_id in ids for event in export_runs.stream(run_id=run_id)]).close()
     write_tensorboard([export_runs.run(run_id=run_id) for run_id in ids], tmp_path / "export")
     assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
 
 
-def test_it_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_it_can_be_read_while_the_run_goes_on(tmp_path):
     stream = export_runs.stream()
     second = [index for index, event in enumerate(stream) if isinstance(event, CaseFinished)][1]
     board = live(tmp_path / "tb", stream[: second + 1])
@@ -81,7 +81,7 @@ def test_it_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
     board.close()
 
 
-def test_sizes_rise_in_whatever_order_cases_end(tmp_path: Path) -> None:
+def test_sizes_rise_in_whatever_order_cases_end(tmp_path):
     """A search visits sizes in any order. Viewers ignore smaller steps, or draw the line back and forth."""
     run = export_runs.stream(sizes=(1024, 16, 512, 64, 9))
     live(tmp_path / "live", run).close()
@@ -92,7 +92,7 @@ def test_sizes_rise_in_whatever_order_cases_end(tmp_path: Path) -> None:
         assert [step for step, _ in points[f"matmul-20260101-aaaa/{name}"]["GPU vs CPU"]] == [16, 64, 512, 1024]
 
 
-def test_a_failed_case_and_a_mismatch_are_no_points(tmp_path: Path) -> None:
+def test_a_failed_case_and_a_mismatch_are_no_points(tmp_path):
     stream = [
         replace(CaseFailed(case=event.case, kind="mismatch", message=""), seq=event.seq)
         if isinstance(event, CaseFinished) and "/64/" in event.case
@@ -104,7 +104,7 @@ def test_a_failed_case_and_a_mismatch_are_no_points(tmp_path: Path) -> None:
     assert [step for step, _ in points] == [16, 256]
 
 
-def test_each_sweep_of_a_run_has_its_own_chart(tmp_path: Path) -> None:
+def test_each_sweep_of_a_run_has_its_own_chart(tmp_path):
     first, *rest = export_runs.stream()
     other = tuple(replace(case, dtype="float16") for case in first.plan.cases)
     ended = [

@@ -20,11 +20,11 @@ CPU_LEADS = Comparison(0.5, 0.48, 0.52, 20, CPU_WINS)
         (CPU_LEADS, "GPU 100–200, CPU 500 alone, GPU 1,000–2,000"),
     ],
 )
-def test_one_size_between_two_of_the_other_device_is_named_as_such_or_left_open(middle: Comparison, text: str) -> None:
+def test_one_size_between_two_of_the_other_device_is_named_as_such_or_left_open(middle, text):
     points = [SweepPoint(size, middle if size == 500 else GPU_LEADS) for size in (100, 200, 500, 1000, 2000)]
     assert _parts_text(ranges_of(judged_sizes(points)).faster) == text
 
 
-def test_a_device_is_named_once_for_all_its_sizes() -> None:
+def test_a_device_is_named_once_for_all_its_sizes():
     parts = [("cpu", 16, 16), ("cpu", 50, 208), ("cuda", 210, 2048), ("cuda", 10_000_000, 10_000_000)]
     assert _parts_text(parts) == "CPU 16 and 50–208, GPU 210–2,048 and 10M"

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from tests.helpers.app.several_gpus import run_of
 from tests.helpers.command_line import CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.regret import answered
 from cpugpu_tui.export import target
@@ -35,7 +34,7 @@ def file_of(*entries: dict[str, Any], machine: dict[str, object] | None = None) 
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """Return a file that `thresholds make` wrote."""
     folder = tmp_path_factory.mktemp("made")
     path = folder / "thresholds.json"
@@ -46,7 +45,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_parts_of_a_search_are_its_brackets(made: Path) -> None:
+def test_the_parts_of_a_search_are_its_brackets(made):
     found = {(each.operation, each.variant, each.resident): each for each in load(made, {}).entries}
     assert len(found) == 8
     for each in found.values():
@@ -61,7 +60,7 @@ def test_the_parts_of_a_search_are_its_brackets(made: Path) -> None:
     ]
 
 
-def test_the_best_variant_is_the_fastest_at_the_largest_size() -> None:
+def test_the_best_variant_is_the_fastest_at_the_largest_size():
     """Variants that are as fast as the first do not take its place."""
     cases = (
         Case("elementwise", size, variant=name) for size in (100, 10**6, 10**8) for name in ("fresh", "add", "add-out")
@@ -94,9 +93,7 @@ DEVICES = {"-1": None, "0": "cpu", "1": "cuda"}
 
 
 @pytest.mark.parametrize(("compiler", "flags"), [("cc", ["-std=c99"]), ("c++", ["-std=c++11", "-x", "c++"])])
-def test_a_c_program_switches_where_python_does(
-    compiler: str, flags: list[str], made: Path, tmp_path: Path, cpugpu: CommandLine
-) -> None:
+def test_a_c_program_switches_where_python_does(compiler, flags, made, tmp_path, cpugpu):
     if shutil.which(compiler) is None:
         pytest.skip(f"no compiler {compiler} on this machine")
     header = cpugpu.here("thresholds", "show", made, "--format", "c")
@@ -120,7 +117,7 @@ done
 """
 
 
-def test_a_shell_program_switches_where_python_does(made: Path, tmp_path: Path) -> None:
+def test_a_shell_program_switches_where_python_does(made, tmp_path):
     found = load(made, {})
     (tmp_path / "thresholds.env").write_text(rendered("env", found))
     sizes = [size for part in found.entries[0].faster for size in part[1:]]
@@ -138,7 +135,7 @@ def doubles(*faster: tuple[list[list[object]], bool]) -> Thresholds:
     ))  # fmt: skip
 
 
-def test_float64_products_set_the_variable_of_scilib_accel() -> None:
+def test_float64_products_set_the_variable_of_scilib_accel():
     """It offloads unless the cube root of m·n·k is below the variable; its mode 1 copies, mode 3 does not."""
     up: list[list[object]] = [["cuda", 16, 30], ["cpu", 40, 132], ["cuda", 140, 2048]]
     late: list[list[object]] = [["cpu", 16, 800], ["cuda", 819, 2048]]
@@ -150,7 +147,7 @@ def test_float64_products_set_the_variable_of_scilib_accel() -> None:
     assert "SCILIB" not in rendered("env", file_of({"operation": "matmul", "faster": up}))
 
 
-def test_every_form_has_a_name_of_its_own(words: GoldenWords) -> None:
+def test_every_form_has_a_name_of_its_own(words):
     found = file_of(
         {"operation": "matmul", "faster": [["cpu", 16, 162], ["cuda", 177, 2048]]},
         {"operation": "matmul", "faster": [["cpu", 16, 20]], "resident": False},
@@ -166,7 +163,7 @@ def test_every_form_has_a_name_of_its_own(words: GoldenWords) -> None:
     words([named(each) for each in found.entries])
 
 
-def test_two_names_that_become_one_are_refused(made: Path, tmp_path: Path, cpugpu: CommandLine) -> None:
+def test_two_names_that_become_one_are_refused(made, tmp_path, cpugpu):
     found = file_of(*({"operation": name, "faster": [["cpu", 1, 2]]} for name in ("a-b", "a.b")))
     path = tmp_path / "thresholds.json"
     path.write_text(rendered("json", found))
@@ -176,7 +173,7 @@ def test_two_names_that_become_one_are_refused(made: Path, tmp_path: Path, cpugp
     assert "CPUGPU_A_B_FLOAT32_RESIDENT" in done.err
 
 
-def test_two_apps_that_add_to_a_file_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_apps_that_add_to_a_file_at_once_lose_nothing(tmp_path, monkeypatch):
     """Both read the file, and then both wrote it: the later one without what the earlier one had added."""
     path, both_have_read, write = tmp_path / "thresholds.json", threading.Barrier(2), target.write
 
@@ -194,7 +191,7 @@ def test_two_apps_that_add_to_a_file_at_once_lose_nothing(tmp_path: Path, monkey
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_a_lock_that_nobody_returns_does_not_stop_the_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_nobody_returns_does_not_stop_the_write(tmp_path, monkeypatch):
     """As in `flock . cpugpu-tui thresholds make`."""
     path = tmp_path / "thresholds.json"
     monkeypatch.setattr(target, "LOCK_WAIT_S", 0.05)
@@ -203,7 +200,7 @@ def test_a_lock_that_nobody_returns_does_not_stop_the_write(tmp_path: Path, monk
     assert path.read_bytes() == b"{}"
 
 
-def test_code_is_named_after_its_function_or_what_it_assigns(tmp_path: Path) -> None:
+def test_code_is_named_after_its_function_or_what_it_assigns(tmp_path):
     (tmp_path / "model.py").write_text("def forward(n): pass")
     names = {
         "x @ x": "x-x-", "gemm = x @ x": "gemm", "x == x": "x-x-", f"{tmp_path}/model.py:forward": "forward",
@@ -223,7 +220,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_a_threshold_has_moved_if_both_have_another_winner(name: str) -> None:
+def test_a_threshold_has_moved_if_both_have_another_winner(name):
     parts, sizes = MOVES[name]
     old = file_of(
         {"operation": "a", "faster": [["cpu", 1, 10], ["cuda", 20, 99]]}, {"operation": "b", "faster": [["cpu", 1, 2]]}

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import thresholds
 from cpugpu_tui.machine import procfs
@@ -71,7 +70,7 @@ class Dtype:
         return self._name
 
 
-def test_a_device_is_chosen_where_it_clearly_wins(words: GoldenWords) -> None:
+def test_a_device_is_chosen_where_it_clearly_wins(words):
     found = Thresholds(DOCUMENT, HERE)
     asked: list[tuple[dict[str, Any], str | None]] = [
         ({"n": 16}, "cpu"), ({"n": 162}, "cpu"), ({"n": 163}, None), ({"n": 170}, None), ({"n": 177}, "cuda"),
@@ -89,7 +88,7 @@ def test_a_device_is_chosen_where_it_clearly_wins(words: GoldenWords) -> None:
     words([found.why(operation, 16) for operation in ("softmax", "../matmul", "")])
 
 
-def test_a_dtype_object_is_looked_up_by_name_once() -> None:
+def test_a_dtype_object_is_looked_up_by_name_once():
     found, dtype = Thresholds(DOCUMENT, HERE), Dtype()
     assert [found.choose("matmul", n, dtype) for n in (300, 100)] == ["cuda", "cpu"]
     assert dtype.asked == 1
@@ -99,19 +98,19 @@ def test_a_dtype_object_is_looked_up_by_name_once() -> None:
     ("fact", "value"), [("cpu", "Xeon"), ("cores", 4), ("gpu", "NVIDIA A100"), ("driver", "590.1"), ("driver", None),
                         ("torch", "2.10.0")],
 )  # fmt: skip
-def test_on_another_machine_no_device_is_chosen(fact: str, value: Any, words: GoldenWords) -> None:
+def test_on_another_machine_no_device_is_chosen(fact, value, words):
     found = Thresholds(DOCUMENT, {**HERE, fact: value})
     assert found.choose("matmul", 300) is None
     words(found.why("matmul", 300))
 
 
-def test_an_unknown_fact_is_not_compared() -> None:
+def test_an_unknown_fact_is_not_compared():
     assert differences(HERE, {**HERE, "cpu": None, "gpu": None, "torch": None}) == ()
     assert differences({**HERE, "cpu": None}, HERE) == ()
     assert differences({**HERE, "gpu": "NVIDIA H200 MIG 1g.18gb"}, {**HERE, "gpu": "NVIDIA A2 + NVIDIA H200"}) == ()
 
 
-def test_a_message_holds_no_escape_sequence() -> None:
+def test_a_message_holds_no_escape_sequence():
     hostile = "\x1b]0;title\x07\n"
     with pytest.raises(ThresholdsError) as raised:
         Thresholds(changed(version=hostile), HERE)
@@ -140,9 +139,7 @@ REFUSED: dict[str, object] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_wrong_file_is_refused_with_a_sentence(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_wrong_file_is_refused_with_a_sentence(name, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     written(tmp_path, REFUSED[name])
     with pytest.raises(ThresholdsError) as raised:
@@ -159,7 +156,7 @@ GOOD = [0.5, 0.4, 0.6, 8, "CPU", 1, 0]
      [*GOOD[:3], -1, *GOOD[4:]], [*GOOD[:3], True, *GOOD[4:]], [*GOOD[:4], 1, 1, 0], [1e999, *GOOD[1:]]],
     ids=repr,
 )  # fmt: skip
-def test_wrong_comparisons_are_refused(row: list[Any]) -> None:
+def test_wrong_comparisons_are_refused(row):
     first, *rest = DOCUMENT["thresholds"]
     rows = [GOOD for _ in first["timed"]]
     assert Thresholds({**DOCUMENT, "thresholds": [{**first, "compared": rows}, *rest]}, HERE).entries[0].compared
@@ -169,9 +166,7 @@ def test_wrong_comparisons_are_refused(row: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_what_is_no_regular_file_is_not_waited_for(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_what_is_no_regular_file_is_not_waited_for(kind, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     path = Path("/dev/zero" if kind == "device" else kind)
     if kind == "pipe":
@@ -190,7 +185,7 @@ VALUES = st.recursive(
 
 
 @given(st.sampled_from([*DOCUMENT, *ENTRIES[0]]), VALUES)
-def test_whatever_a_file_holds_it_is_read_or_refused(name: str, value: Any) -> None:
+def test_whatever_a_file_holds_it_is_read_or_refused(name, value):
     document = changed(**{name: value}) if name in DOCUMENT else with_entry(**{name: value})
     try:
         found = Thresholds(document, HERE)
@@ -200,7 +195,7 @@ def test_whatever_a_file_holds_it_is_read_or_refused(name: str, value: Any) -> N
     assert found.why("matmul", 300)
 
 
-def test_it_works_alone_in_another_project(tmp_path: Path) -> None:
+def test_it_works_alone_in_another_project(tmp_path):
     source = Path(thresholds.__file__).read_text()
     ast.parse(source, feature_version=(3, 10))
     (tmp_path / "thresholds.py").write_text(source)
@@ -217,7 +212,7 @@ def test_it_works_alone_in_another_project(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["cuda cpu", "{'__main__'}"]
 
 
-def test_it_knows_this_machine_as_the_agent_does() -> None:
+def test_it_knows_this_machine_as_the_agent_does():
     here = this_machine()
     assert here["cpu"] == procfs.cpu_model()
     assert here["cores"] == len(procfs.affinity_cores())
@@ -225,7 +220,7 @@ def test_it_knows_this_machine_as_the_agent_does() -> None:
     assert here["torch"] == version("torch")
 
 
-def test_a_hidden_gpu_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hidden_gpu_is_not_chosen(monkeypatch):
     monkeypatch.setattr(thresholds, "_found", lambda *_: "580.95.05")
     for value, driver in {"0": "580.95.05", "": None, "-1": None}.items():
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)

@@ -1,17 +1,9 @@
 """The benchmark's view of one GPU, with the real nvidia-ml-py and a fake driver."""
 
 import os
-from pathlib import Path
 
 import pytest
-from tests.helpers.machine.nvml_library import (
-    NOT_SUPPORTED,
-    FakeNvml,
-    fake_nvml,
-    nvml_library,
-    old_fake_nvml,
-    old_nvml_library,
-)
+from tests.helpers.machine.nvml_library import NOT_SUPPORTED, fake_nvml, nvml_library, old_fake_nvml, old_nvml_library
 
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, company, process_text
 from cpugpu_tui.machine.nvml.probe import GpuProbe
@@ -29,7 +21,7 @@ def probe(number: int = 0, root: str = "/") -> GpuProbe:
     return GpuProbe(UUID.format(number), root)
 
 
-def test_a_half_round_costs_one_batch_and_nothing_that_is_slow(fake_nvml: FakeNvml) -> None:
+def test_a_half_round_costs_one_batch_and_nothing_that_is_slow(fake_nvml):
     fake_nvml.use()
     gpu = probe()
     fake_nvml.forget_calls()
@@ -41,7 +33,7 @@ def test_a_half_round_costs_one_batch_and_nothing_that_is_slow(fake_nvml: FakeNv
     assert len([call for call in calls if call.startswith("nvml")]) == 3  # clock, mask, fields
 
 
-def test_throttled_time_is_counted_from_the_edge_on(fake_nvml: FakeNvml) -> None:
+def test_throttled_time_is_counted_from_the_edge_on(fake_nvml):
     # Its counter of the power cap stands at 15 814 s from the start, as a card in the field had it.
     fake_nvml.use()
     gpu = probe()
@@ -53,7 +45,7 @@ def test_throttled_time_is_counted_from_the_edge_on(fake_nvml: FakeNvml) -> None
     assert seen.marks == ("power-capped",)
 
 
-def test_each_value_of_a_case_has_a_number_or_its_own_reason(fake_nvml: FakeNvml) -> None:
+def test_each_value_of_a_case_has_a_number_or_its_own_reason(fake_nvml):
     fake_nvml.use()
     fake_nvml.fail("field:83", NOT_SUPPORTED)
     fake_nvml.fail("field:270", 4)
@@ -66,7 +58,7 @@ def test_each_value_of_a_case_has_a_number_or_its_own_reason(fake_nvml: FakeNvml
     assert readings["temperature_c"].value == 32
 
 
-def test_energy_and_power_carry_the_drivers_own_time(fake_nvml: FakeNvml) -> None:
+def test_energy_and_power_carry_the_drivers_own_time(fake_nvml):
     fake_nvml.use()
     gpu = probe()
     assert gpu.energy_mj().value == 3_102_992
@@ -75,7 +67,7 @@ def test_energy_and_power_carry_the_drivers_own_time(fake_nvml: FakeNvml) -> Non
     assert not gpu.power_mw().is_stamped
 
 
-def test_only_an_average_of_the_power_is_known_as_one(fake_nvml: FakeNvml) -> None:
+def test_only_an_average_of_the_power_is_known_as_one(fake_nvml):
     fake_nvml.use()
     fake_nvml.fail("field:186", NOT_SUPPORTED)
     edge = probe().edge()
@@ -83,7 +75,7 @@ def test_only_an_average_of_the_power_is_known_as_one(fake_nvml: FakeNvml) -> No
     assert edge.is_average_power
 
 
-def test_a_pid_that_nobody_here_knows_is_shown_and_flagged(fake_nvml: FakeNvml) -> None:
+def test_a_pid_that_nobody_here_knows_is_shown_and_flagged(fake_nvml):
     fake_nvml.use()
     fake_nvml.set("process:99999", GIB, gpu=0)
     gpu = probe()
@@ -94,7 +86,7 @@ def test_a_pid_that_nobody_here_knows_is_shown_and_flagged(fake_nvml: FakeNvml) 
     assert [process_text(process) for process in found.others] == ["pid 99999 (outside namespace)"]
 
 
-def test_in_a_container_our_own_process_is_the_one_that_came_with_us(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+def test_in_a_container_our_own_process_is_the_one_that_came_with_us(fake_nvml, tmp_path):
     fake_nvml.use()
     fake_nvml.set("process:99999", GIB, gpu=0)
     gpu = probe(root=str(tmp_path))
@@ -102,7 +94,7 @@ def test_in_a_container_our_own_process_is_the_one_that_came_with_us(fake_nvml: 
     assert [(process.pid, process.own) for process in gpu.state().processes or ()] == [(88888, True), (99999, False)]
 
 
-def test_a_slice_knows_its_board_and_its_own_memory(fake_nvml: FakeNvml) -> None:
+def test_a_slice_knows_its_board_and_its_own_memory(fake_nvml):
     fake_nvml.use()
     fake_nvml.set("mig", 2, gpu=0)
     gpu = GpuProbe("MIG-00000000-0001-4000-8000-000000000000")
@@ -112,7 +104,7 @@ def test_a_slice_knows_its_board_and_its_own_memory(fake_nvml: FakeNvml) -> None
 
 
 @pytest.mark.parametrize("code", [15, 999])
-def test_a_gpu_that_is_lost_says_so_in_every_value(fake_nvml: FakeNvml, code: int) -> None:
+def test_a_gpu_that_is_lost_says_so_in_every_value(fake_nvml, code):
     fake_nvml.use()
     gpu = probe()
     fake_nvml.fail("*", code, gpu=0)

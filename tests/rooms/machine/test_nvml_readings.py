@@ -2,11 +2,10 @@
 
 import queue
 import time
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.machine.nvml_library import NOT_SUPPORTED, FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_library import NOT_SUPPORTED, fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unknown
 
 from cpugpu_tui.machine.nvml.probe import GpuProbe
@@ -23,7 +22,7 @@ ALL_ZERO = "0000-4000-8000-000000000000"
 # ------------------------------------------------------------------ a healthy machine
 
 
-def test_a_healthy_gpu_has_a_number_for_everything(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_a_healthy_gpu_has_a_number_for_everything(fake_nvml, machine):
     machine.rows()
     row, _ = machine.rows(SLOW_S)
     assert tuple(row.readings) == KEYS
@@ -40,7 +39,7 @@ def test_a_healthy_gpu_has_a_number_for_everything(fake_nvml: FakeNvml, machine:
     assert row.persistence is True
 
 
-def test_what_costs_milliseconds_is_asked_rarely_or_never(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_what_costs_milliseconds_is_asked_rarely_or_never(fake_nvml, machine):
     machine.rows()
     fake_nvml.forget_calls()
     machine.rows(1)
@@ -54,7 +53,7 @@ def test_what_costs_milliseconds_is_asked_rarely_or_never(fake_nvml: FakeNvml, m
     assert not [name for name in slow if "Throughput" in name or "Graphics" in name]
 
 
-def test_while_a_run_is_live_the_dear_values_only_age(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_while_a_run_is_live_the_dear_values_only_age(fake_nvml, machine):
     machine.rows()
     fake_nvml.forget_calls()
     fake_nvml.set("power_limit", 400_000)
@@ -67,7 +66,7 @@ def test_while_a_run_is_live_the_dear_values_only_age(fake_nvml: FakeNvml, machi
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_a_sampler_is_made_quiet_from_outside(fake_nvml: FakeNvml, tmp_path: Path, quiet: bool) -> None:
+def test_a_sampler_is_made_quiet_from_outside(fake_nvml, tmp_path, quiet):
     fake_nvml.use()
     events: queue.SimpleQueue[TelemetryRead] = queue.SimpleQueue()
     sampler = Sampler(0.05, events.put, root=str(tmp_path))
@@ -86,7 +85,7 @@ def test_a_sampler_is_made_quiet_from_outside(fake_nvml: FakeNvml, tmp_path: Pat
 # ------------------------------------------------------------------ counters
 
 
-def test_throttling_is_a_share_of_the_time_between_two_sweeps(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_throttling_is_a_share_of_the_time_between_two_sweeps(fake_nvml, machine):
     fake_nvml.set("field:74", 15_814_000_000_000, gpu=0, rate_per_s=4e8)
     fake_nvml.set("field:270", 7, gpu=0, rate_per_s=1e8)
     first, _ = machine.rows()
@@ -97,7 +96,7 @@ def test_throttling_is_a_share_of_the_time_between_two_sweeps(fake_nvml: FakeNvm
     assert other.readings["throttled_power_cap_pct"].value == 0
 
 
-def test_a_counter_that_was_reset_says_so_and_goes_on(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_a_counter_that_was_reset_says_so_and_goes_on(fake_nvml, machine):
     machine.rows()
     fake_nvml.set("field:74", 0, gpu=0)
     row, other = machine.rows(1)
@@ -106,7 +105,7 @@ def test_a_counter_that_was_reset_says_so_and_goes_on(fake_nvml: FakeNvml, machi
     assert machine.rows(1)[0].readings["throttled_power_cap_pct"].value == 0
 
 
-def test_pcie_bytes_that_wrap_are_a_rate_all_the_same(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_pcie_bytes_that_wrap_are_a_rate_all_the_same(fake_nvml, machine):
     now_us = time.time_ns() // 1000
     fake_nvml.set("clock_us", now_us)
     machine.rows()
@@ -124,7 +123,7 @@ def test_pcie_bytes_that_wrap_are_a_rate_all_the_same(fake_nvml: FakeNvml, machi
     assert machine.pauses == 1, "one pause for all GPUs"
 
 
-def test_wide_pcie_counters_need_no_pause(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_wide_pcie_counters_need_no_pause(fake_nvml, machine):
     for field in (197, 198):
         fake_nvml.set(f"width:{field}", 64)
         fake_nvml.set(f"field:{field}", 2**40, rate_per_s=5e10)
@@ -134,7 +133,7 @@ def test_wide_pcie_counters_need_no_pause(fake_nvml: FakeNvml, machine: Machine)
     assert machine.pauses == 0
 
 
-def test_slow_values_are_not_read_between_the_two_looks_at_pcie(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_slow_values_are_not_read_between_the_two_looks_at_pcie(fake_nvml, machine):
     machine.rows()
     machine.while_paused = fake_nvml.forget_calls
     machine.rows(SLOW_S)
@@ -143,7 +142,7 @@ def test_slow_values_are_not_read_between_the_two_looks_at_pcie(fake_nvml: FakeN
     assert not {"field:83", "field:270", "nvmlDeviceGetFanSpeed"} & set(after), "eight GPUs would take 0.1 s for those"
 
 
-def test_nvlink_is_the_sum_of_all_links(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_nvlink_is_the_sum_of_all_links(fake_nvml, machine):
     fake_nvml.set("field:91", 18, gpu=0)
     fake_nvml.set("field:138", 10**9, gpu=0, rate_per_s=1e8)
     machine.rows()
@@ -154,7 +153,7 @@ def test_nvlink_is_the_sum_of_all_links(fake_nvml: FakeNvml, machine: Machine) -
     assert other.readings["nvlink_tx_bytes_per_s"].reason == "not-supported"
 
 
-def test_links_that_refuse_are_not_asked_for_ever(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_links_that_refuse_are_not_asked_for_ever(fake_nvml, machine):
     fake_nvml.set("field:91", 18)
     for field in (138, 139):
         fake_nvml.fail(f"field:{field}", NOT_SUPPORTED)
@@ -167,7 +166,7 @@ def test_links_that_refuse_are_not_asked_for_ever(fake_nvml: FakeNvml, machine: 
 # ------------------------------------------------------------------ GPM, MIG, order
 
 
-def test_gpm_is_read_when_asked_for_and_its_samples_are_given_back(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+def test_gpm_is_read_when_asked_for_and_its_samples_are_given_back(fake_nvml, tmp_path):
     machine = Machine(fake_nvml, tmp_path, gpm=True)
     assert machine.rows()[0].readings["tensor_active_pct"].reason == "not-yet"
     row, _ = machine.rows(0.5)
@@ -181,7 +180,7 @@ def test_gpm_is_read_when_asked_for_and_its_samples_are_given_back(fake_nvml: Fa
     assert "held:0" in fake_nvml.calls(), "no sample is left when the session ends"
 
 
-def test_mig_shows_slices_and_says_what_the_whole_gpu_does_not_know(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_mig_shows_slices_and_says_what_the_whole_gpu_does_not_know(fake_nvml, machine):
     fake_nvml.set("mig", 2, gpu=0)
     fake_nvml.set("process:99999999@1", 1 << 20, gpu=0)
     row, whole = machine.rows()
@@ -201,7 +200,7 @@ def test_mig_shows_slices_and_says_what_the_whole_gpu_does_not_know(fake_nvml: F
     assert machine.rows(SLOW_S)[0].instances == ()
 
 
-def test_a_gpu_is_who_its_uuid_says_whatever_the_order(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_a_gpu_is_who_its_uuid_says_whatever_the_order(fake_nvml, machine):
     fake_nvml.set("clock:1", 1111, gpu=1)
     fake_nvml.set("reversed", 1)
     first, second = machine.rows()

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import Reading
 from cpugpu_tui.timing.edges import CpuWatcher
@@ -18,7 +16,7 @@ def package(root: Path, number: str, energy_uj: int, name: str = "package-0", ra
     return folder
 
 
-def test_packages_are_summed_and_their_parts_are_not_counted_twice(tmp_path: Path) -> None:
+def test_packages_are_summed_and_their_parts_are_not_counted_twice(tmp_path):
     for number, name in (("0", "package-0"), ("1", "package-1"), ("0:0", "core"), ("2", "psys")):
         package(tmp_path, number, 5_000_000, name)
     rapl = Rapl(str(tmp_path))
@@ -28,7 +26,7 @@ def test_packages_are_summed_and_their_parts_are_not_counted_twice(tmp_path: Pat
     assert rapl.energy_mj() == Reading(3000.0)
 
 
-def test_a_counter_that_comes_round_goes_on(tmp_path: Path) -> None:
+def test_a_counter_that_comes_round_goes_on(tmp_path):
     package(tmp_path, "0", 900_000, range_uj=1_000_000)
     rapl = Rapl(str(tmp_path))
     rapl.energy_mj()
@@ -36,11 +34,11 @@ def test_a_counter_that_comes_round_goes_on(tmp_path: Path) -> None:
     assert rapl.energy_mj() == Reading(150.0)
 
 
-def test_without_counters_it_is_not_supported(tmp_path: Path) -> None:
+def test_without_counters_it_is_not_supported(tmp_path):
     assert CpuWatcher(str(tmp_path)).energy_mj() == Reading(None, "not-supported")
 
 
-def test_counters_for_root_alone_are_a_matter_of_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_for_root_alone_are_a_matter_of_permission(tmp_path, monkeypatch):
     package(tmp_path, "0", 1)
     rapl, honest = Rapl(str(tmp_path)), Path.read_text
 

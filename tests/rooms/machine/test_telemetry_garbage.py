@@ -4,13 +4,12 @@ import ctypes
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pynvml
 import pytest
 from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
-from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
-from tests.helpers.machine.nvml_machine import Machine, machine, unknown
+from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
+from tests.helpers.machine.nvml_machine import machine, unknown
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import LIMITS
@@ -38,14 +37,12 @@ def raising(error: Exception) -> Callable[..., object]:
     return call
 
 
-def test_every_reading_has_a_limit() -> None:
+def test_every_reading_has_a_limit():
     assert set(KEYS) <= set(LIMITS)
 
 
 @pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__name__)
-def test_an_exception_is_the_reason_of_one_reading(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_an_exception_is_the_reason_of_one_reading(machine, monkeypatch, error):
     before = unknown(machine.rows()[0])
     monkeypatch.setattr(pynvml, "nvmlDeviceGetClockInfo", raising(error))
     row, _ = machine.rows(1)
@@ -56,9 +53,7 @@ def test_an_exception_is_the_reason_of_one_reading(
 
 
 @pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__name__)
-def test_an_exception_where_a_gpu_is_opened_hides_no_other_gpu_and_passes(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_an_exception_where_a_gpu_is_opened_hides_no_other_gpu_and_passes(machine, monkeypatch, error):
     usual = pynvml.nvmlDeviceGetHandleByIndex
     monkeypatch.setattr(
         pynvml, "nvmlDeviceGetHandleByIndex", lambda index: raising(error)() if index == 1 else usual(index)
@@ -71,7 +66,7 @@ def test_an_exception_where_a_gpu_is_opened_hides_no_other_gpu_and_passes(
     assert machine.rows(SLOW_S)[1].readings["sm_clock_mhz"].value == 1980
 
 
-def test_the_thread_outlives_a_sweep_that_raises(library: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_outlives_a_sweep_that_raises(library, monkeypatch):
     asker = Asker()
     asker.start()
     with monkeypatch.context() as patch:
@@ -104,7 +99,7 @@ ABSURD = {
 """Reading → what the fake calls it, and a value that no GPU has."""
 
 
-def test_an_impossible_number_is_a_reason_and_the_rest_is_read(fake_nvml: FakeNvml, machine: Machine) -> None:
+def test_an_impossible_number_is_a_reason_and_the_rest_is_read(fake_nvml, machine):
     for name, value in ABSURD.values():
         fake_nvml.set(name, value, gpu=0)
     machine.rows()
@@ -116,9 +111,7 @@ def test_an_impossible_number_is_a_reason_and_the_rest_is_read(fake_nvml: FakeNv
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), -1e300, 1e308])
-def test_a_field_of_any_float_leaves_valid_json(
-    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: float
-) -> None:
+def test_a_field_of_any_float_leaves_valid_json(library, monkeypatch, tmp_path, value):
     def fields(_self: FakeLibrary, _gpu: object, _count: object, out: ctypes.Array[ctypes.Structure]) -> None:
         for each in out._obj:  # type: ignore[attr-defined]
             each.nvmlReturn, each.valueType, each.value.dVal = 0, pynvml.NVML_VALUE_TYPE_DOUBLE, value
@@ -135,9 +128,7 @@ def test_a_field_of_any_float_leaves_valid_json(
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe NVIDIA", b"x" * 96, b"\x1b]0;x\x07"])
-def test_a_name_without_an_end_or_of_odd_bytes_costs_the_name(
-    library: FakeLibrary, tmp_path: Path, name: bytes
-) -> None:
+def test_a_name_without_an_end_or_of_odd_bytes_costs_the_name(library, tmp_path, name):
     library.gpus[0].name = name
     rows, _ = Nvml(str(tmp_path)).read()
     assert rows[0].readings["sm_clock_mhz"].value == 1980
@@ -156,7 +147,7 @@ GARBAGE = ("", "\0\0", "cpu a b c d e f g h", f"cpu {LONG} 1 1 1 1 1 1 1", "nan 
 
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=lambda text: repr(text[:20]))
-def test_no_text_of_the_kernel_raises_or_becomes_an_impossible_number(tmp_path: Path, garbage: str) -> None:
+def test_no_text_of_the_kernel_raises_or_becomes_an_impossible_number(tmp_path, garbage):
     for name in FILES:
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +165,7 @@ def test_no_text_of_the_kernel_raises_or_becomes_an_impossible_number(tmp_path: 
 
 
 @pytest.mark.parametrize("told", ["-5", LONG, "9" * 23, "x", "\xff"], ids=lambda text: repr(text[:20]))
-def test_an_energy_that_cannot_be_is_a_reason(tmp_path: Path, told: str) -> None:
+def test_an_energy_that_cannot_be_is_a_reason(tmp_path, told):
     package = tmp_path / "sys/class/powercap/intel-rapl:0"
     package.mkdir(parents=True)
     (package / "name").write_text("package-0\n")
@@ -182,7 +173,7 @@ def test_an_energy_that_cannot_be_is_a_reason(tmp_path: Path, told: str) -> None
     assert Rapl(str(tmp_path)).energy_mj().value is None
 
 
-def test_devices_does_not_wait_for_a_driver_that_hangs(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_does_not_wait_for_a_driver_that_hangs(fake_nvml, monkeypatch):
     from cpugpu_tui.cli import machine
 
     fake_nvml.use()

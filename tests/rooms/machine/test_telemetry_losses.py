@@ -2,7 +2,6 @@
 
 import pynvml
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_nvml_library import (
     HEALTHY,
     LOST,
@@ -10,7 +9,6 @@ from tests.helpers.machine.fake_nvml_library import (
     RESET_REQUIRED,
     UNKNOWN,
     Clock,
-    FakeLibrary,
     clock,
     library,
     nvml,
@@ -19,7 +17,7 @@ from tests.helpers.machine.fake_nvml_library import (
     values,
 )
 
-from cpugpu_tui.machine.nvml.session import SLOW_S, Nvml
+from cpugpu_tui.machine.nvml.session import SLOW_S
 from cpugpu_tui.machine.nvml.values import KEYS
 
 __all__ = ["Clock", "clock", "library", "nvml"]
@@ -31,9 +29,7 @@ __all__ = ["Clock", "clock", "library", "nvml"]
     ("code", "reason"),
     [(NO_PERMISSION, "no-permission"), (LOST, "gpu-lost"), (RESET_REQUIRED, "gpu-lost"), (UNKNOWN, "unknown")],
 )
-def test_a_gpu_that_cannot_be_opened_keeps_its_row(
-    library: FakeLibrary, nvml: Nvml, code: int, reason: str, words: GoldenWords
-) -> None:
+def test_a_gpu_that_cannot_be_opened_keeps_its_row(library, nvml, code, reason, words):
     library.gpus[1].dead = code
     healthy, broken = rows_of(nvml)
     assert values(healthy) == HEALTHY
@@ -43,7 +39,7 @@ def test_a_gpu_that_cannot_be_opened_keeps_its_row(
     assert reasons(broken, KEYS) == dict.fromkeys(KEYS, reason)
 
 
-def test_a_gpu_lost_in_mid_run_keeps_its_name_and_comes_back(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+def test_a_gpu_lost_in_mid_run_keeps_its_name_and_comes_back(library, nvml, clock):
     before = rows_of(nvml)[1]
     library.gpus[1].dead = LOST
     clock.now_s += 1
@@ -60,7 +56,7 @@ def test_a_gpu_lost_in_mid_run_keeps_its_name_and_comes_back(library: FakeLibrar
     assert library.names().count("nvmlShutdown") == 0, "the healthy GPU's session was not touched"
 
 
-def test_the_only_gpu_lost_comes_back_in_a_new_session(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+def test_the_only_gpu_lost_comes_back_in_a_new_session(library, nvml, clock):
     del library.gpus[1]
     (before,) = rows_of(nvml)
     library.gpus[0].dead = LOST
@@ -75,7 +71,7 @@ def test_the_only_gpu_lost_comes_back_in_a_new_session(library: FakeLibrary, nvm
     assert library.open_sessions == 1
 
 
-def test_a_gpu_that_the_driver_drops_keeps_its_row(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+def test_a_gpu_that_the_driver_drops_keeps_its_row(library, nvml, clock):
     rows_of(nvml)
     library.driver_gone = True
     clock.now_s += 1
@@ -102,8 +98,8 @@ def test_a_gpu_that_the_driver_drops_keeps_its_row(library: FakeLibrary, nvml: N
     ],
 )
 def test_a_driver_that_does_not_start_has_a_cause_and_a_remedy_and_is_tried_again(
-    library: FakeLibrary, nvml: Nvml, clock: Clock, code: int, cause: str, remedy: str
-) -> None:
+    library, nvml, clock, code, cause, remedy
+):
     library.init_code = code
     rows, problem = nvml.read()
     assert rows == ()
@@ -118,9 +114,7 @@ def test_a_driver_that_does_not_start_has_a_cause_and_a_remedy_and_is_tried_agai
     assert values(rows_of(nvml)[0]) == HEALTHY
 
 
-def test_no_driver_at_all(
-    monkeypatch: pytest.MonkeyPatch, library: FakeLibrary, nvml: Nvml, words: GoldenWords
-) -> None:
+def test_no_driver_at_all(monkeypatch, library, nvml, words):
     def no_library(name: str) -> None:
         raise OSError(name)
 
@@ -132,7 +126,7 @@ def test_no_driver_at_all(
     words(problem)
 
 
-def test_a_driver_without_gpus(library: FakeLibrary, nvml: Nvml, clock: Clock, words: GoldenWords) -> None:
+def test_a_driver_without_gpus(library, nvml, clock, words):
     library.count = 0
     rows, problem = nvml.read()
     assert rows == ()
@@ -143,7 +137,7 @@ def test_a_driver_without_gpus(library: FakeLibrary, nvml: Nvml, clock: Clock, w
     assert len(rows_of(nvml)) == 2
 
 
-def test_a_driver_unloaded_in_mid_run_is_found_again(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+def test_a_driver_unloaded_in_mid_run_is_found_again(library, nvml, clock):
     before = rows_of(nvml)
     library.driver_gone = True
     clock.now_s += 1

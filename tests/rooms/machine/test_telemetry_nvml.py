@@ -15,7 +15,6 @@ from tests.helpers.machine.fake_nvml_library import (
     NOT_SUPPORTED,
     UNKNOWN,
     Clock,
-    FakeLibrary,
     clock,
     library,
     nvml,
@@ -25,7 +24,6 @@ from tests.helpers.machine.fake_nvml_library import (
 )
 
 from cpugpu_tui.machine.nvml.probe import GpuProbe
-from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuTelemetry, Reading
@@ -34,7 +32,7 @@ from cpugpu_tui.model.throttling import THROTTLE_REASONS
 __all__ = ["Clock", "clock", "library", "nvml"]
 
 
-def test_a_healthy_gpu_is_all_numbers(library: FakeLibrary, nvml: Nvml) -> None:
+def test_a_healthy_gpu_is_all_numbers(library, nvml):
     row, other = rows_of(nvml)
     assert values(row) == HEALTHY
     assert tuple(row.readings) == KEYS
@@ -60,9 +58,7 @@ def test_a_healthy_gpu_is_all_numbers(library: FakeLibrary, nvml: Nvml) -> None:
         (("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"), {"throttle_bits"}),
     ],
 )
-def test_one_missing_value_hides_nothing_else(
-    library: FakeLibrary, nvml: Nvml, functions: tuple[str, ...], keys: set[str], code: int
-) -> None:
+def test_one_missing_value_hides_nothing_else(library, nvml, functions, keys, code):
     library.gpus[0].faults = dict.fromkeys(functions, code)
     row, other = rows_of(nvml)
     expected = {3: "not-supported", 4: "no-permission", 13: "function-missing"}.get(code, "unknown")
@@ -82,14 +78,12 @@ def test_one_missing_value_hides_nothing_else(
         ("nvmlDeviceGetFieldValues", "power_mw", 77_700),
     ],
 )
-def test_an_old_driver_is_asked_the_old_way(
-    library: FakeLibrary, nvml: Nvml, missing: str, key: str, value: int
-) -> None:
+def test_an_old_driver_is_asked_the_old_way(library, nvml, missing, key, value):
     library.missing = {missing}
     assert values(rows_of(nvml)[0]) == {**HEALTHY, key: value}
 
 
-def test_unified_memory_is_not_shown_as_anything(library: FakeLibrary, nvml: Nvml) -> None:
+def test_unified_memory_is_not_shown_as_anything(library, nvml):
     library.gpus[0].faults = dict.fromkeys(("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"), NOT_SUPPORTED)
     row = rows_of(nvml)[0]
     assert row.readings["memory_total_bytes"] == Reading(None, "not-supported")
@@ -114,7 +108,7 @@ def test_unified_memory_is_not_shown_as_anything(library: FakeLibrary, nvml: Nvm
         (0x8000_0000_0000_0004, ("power-capped", "unknown 0x8000000000000000")),
     ],
 )
-def test_throttle_bits_have_words(library: FakeLibrary, nvml: Nvml, bits: int, words: tuple[str, ...]) -> None:
+def test_throttle_bits_have_words(library, nvml, bits, words):
     library.gpus[0].throttle_bits = bits
     row = rows_of(nvml)[0]
     assert row.throttle == words
@@ -124,7 +118,7 @@ def test_throttle_bits_have_words(library: FakeLibrary, nvml: Nvml, bits: int, w
 # ------------------------------------------------------------------ slow values, processes, names
 
 
-def test_slow_values_age_and_are_read_rarely(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+def test_slow_values_age_and_are_read_rarely(library, nvml, clock):
     rows_of(nvml)
     library.gpus[0].power_limit_mw = 400_000
     library.gpus[0].active_pct = 99
@@ -145,7 +139,7 @@ def write_process(root: Path, pid: int, command: bytes) -> None:
     (folder / "status").write_text(f"Name:\tx\nUid:\t{2**31 - 7}\t0\t0\t0\n")
 
 
-def test_processes_are_shown_with_their_owner_even_if_unknown(library: FakeLibrary, nvml: Nvml, tmp_path: Path) -> None:
+def test_processes_are_shown_with_their_owner_even_if_unknown(library, nvml, tmp_path):
     write_process(tmp_path, 500, b"/usr/bin/python3\0-u\0train.py\0--token\0hunter2\0")
     write_process(tmp_path, 501, b"\x1b]0;pwned\x07vllm\0serve\0")
     library.gpus[0].processes = [(99999, 300 << 20), (501, None), (500, 1 << 30), (os.getpid(), 1)]
@@ -174,9 +168,7 @@ def shares(row: GpuTelemetry) -> dict[int, dict[str, float | str | None]]:
     }
 
 
-def test_processes_have_their_share_of_gpu_and_cores(
-    library: FakeLibrary, nvml: Nvml, clock: Clock, tmp_path: Path
-) -> None:
+def test_processes_have_their_share_of_gpu_and_cores(library, nvml, clock, tmp_path):
     library.gpus[0].processes = [(42, 10**9), (43, 10**9), (999, None)]
     library.gpus[0].shares = [(42, 3, 11), (42, 1, 62), (43, 90, 80), (7, 1, 50)]
     cpu_ticks(tmp_path, 42, 1000)
@@ -195,9 +187,7 @@ def test_processes_have_their_share_of_gpu_and_cores(
     assert {reading.age_s for reading in process.readings.values()} == {2.0}
 
 
-def test_a_command_has_the_highest_share_of_its_processes(
-    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_has_the_highest_share_of_its_processes(library, monkeypatch):
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda _uuid: pynvml.nvmlDeviceGetHandleByIndex(0))
     monkeypatch.setattr(pynvml, "nvmlDeviceIsMigDeviceHandle", lambda _handle: 0)
     library.gpus[0].shares = [(42, 3, 11), (42, 1, 62), (43, 1, 80), (44, 1, 99), (45, 1, 4_000_000)]
@@ -209,13 +199,13 @@ def test_a_command_has_the_highest_share_of_its_processes(
     assert probe.utilisation_pct({42}, since_us) is None
 
 
-def test_an_impossible_gpu_share_is_none(library: FakeLibrary, nvml: Nvml) -> None:
+def test_an_impossible_gpu_share_is_none(library, nvml):
     """Drivers were seen to report far more than 100 %."""
     library.gpus[0].processes, library.gpus[0].shares = [(999, None)], [(999, 1, 4_000_000)]
     assert shares(rows_of(nvml)[0])[999]["kernel_active_pct"] == "out-of-range"
 
 
-def test_gpu_shares_are_not_asked_for_during_a_run_nor_without_processes(library: FakeLibrary, nvml: Nvml) -> None:
+def test_gpu_shares_are_not_asked_for_during_a_run_nor_without_processes(library, nvml):
     library.gpus[0].processes = [(999, None)]
     (row, _), _ = nvml.read(quiet=True)
     assert shares(row)[999]["kernel_active_pct"] == "not-in-run"
@@ -224,7 +214,7 @@ def test_gpu_shares_are_not_asked_for_during_a_run_nor_without_processes(library
     assert "nvmlDeviceGetProcessUtilization" not in library.names(), "the list is five seconds old at most"
 
 
-def test_hostile_or_missing_names(library: FakeLibrary, nvml: Nvml) -> None:
+def test_hostile_or_missing_names(library, nvml):
     library.gpus[0].name = b"\x1b[31mNVIDIA\x1b[0m \xe2\x80\xaeH200\n"
     library.gpus[1].name = b"\xff\xfe"
     library.gpus[1].faults = {"nvmlDeviceGetUUID": NOT_SUPPORTED, "nvmlDeviceGetPciInfo_v3": NOT_SUPPORTED}
@@ -234,6 +224,6 @@ def test_hostile_or_missing_names(library: FakeLibrary, nvml: Nvml) -> None:
     assert second.problem is None
 
 
-def test_pynvml_is_not_imported_before_the_first_read() -> None:
+def test_pynvml_is_not_imported_before_the_first_read():
     code = "import sys, cpugpu_tui.telemetry.sampler; sys.exit('pynvml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -31,7 +31,7 @@ from cpugpu_tui.machine.text import printable
         ("", ""),
     ],
 )
-def test_what_a_terminal_would_obey_is_gone_and_the_rest_stays(text: str, expected: str) -> None:
+def test_what_a_terminal_would_obey_is_gone_and_the_rest_stays(text, expected):
     assert printable(text) == expected
 
 
@@ -39,7 +39,7 @@ hostile = st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x9d\x07\\
 
 
 @given(hostile, st.integers(1, 50))
-def test_any_text_becomes_harmless(text: str, limit: int) -> None:
+def test_any_text_becomes_harmless(text, limit):
     shown = printable(text, limit)
     assert len(shown) <= limit
     assert not [character for character in shown if unicodedata.category(character)[0] == "C" or character in "\n\r\t"]

@@ -6,13 +6,12 @@ variable says, here in the reverse order of the cards' numbers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
-from tests.helpers.machine.nvml_machine import Machine, machine
+from tests.helpers.machine.nvml_machine import machine
 
 from cpugpu_tui.doctor.checks_torch import read_list
 from cpugpu_tui.model import Plan
@@ -62,7 +61,7 @@ class Cuda:
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch, fake_nvml: FakeNvml) -> Cuda:
+def cuda(monkeypatch, fake_nvml):
     return Cuda(monkeypatch, fake_nvml)
 
 
@@ -83,7 +82,7 @@ def clocks(found: TorchMachine) -> dict[str, Any]:
         ("GPU-00000002", [2]),
     ],
 )
-def test_each_visible_gpu_is_watched_by_its_uuid(cuda: Cuda, variable: str | None, cards: list[int]) -> None:
+def test_each_visible_gpu_is_watched_by_its_uuid(cuda, variable, cards):
     if variable is not None:
         entries = read_list(variable, CARDS, SLICES).entries
         assert len(entries) == len(cards), "what doctor says CUDA reads of it"
@@ -94,9 +93,7 @@ def test_each_visible_gpu_is_watched_by_its_uuid(cuda: Cuda, variable: str | Non
 
 @pytest.mark.parametrize("told", [SLICES[1], CARDS[2]], ids=["slice", "its GPU"])
 @pytest.mark.parametrize("variable", [SLICES[1], SLICES[1][:18]], ids=["whole", "beginning"])
-def test_a_slice_is_known_by_its_own_uuid_whichever_cuda_tells(
-    cuda: Cuda, fake_nvml: FakeNvml, told: str, variable: str
-) -> None:
+def test_a_slice_is_known_by_its_own_uuid_whichever_cuda_tells(cuda, fake_nvml, told, variable):
     """A slice has its own memory, but the clock of its GPU."""
     fake_nvml.set("mig", 2, gpu=2)
     found = cuda.sees(variable, [told])
@@ -105,12 +102,12 @@ def test_a_slice_is_known_by_its_own_uuid_whichever_cuda_tells(
     assert clocks(found) == {"cuda:0": 1002.0}
 
 
-def test_a_gpu_that_is_cut_into_slices_is_itself_where_none_is_named(cuda: Cuda, fake_nvml: FakeNvml) -> None:
+def test_a_gpu_that_is_cut_into_slices_is_itself_where_none_is_named(cuda, fake_nvml):
     fake_nvml.set("mig", 2, gpu=2)
     assert [device.uuid for device in cuda.sees("2", [CARDS[2]]).devices] == [CARDS[2]]
 
 
-def test_the_terminals_telemetry_names_the_gpus_at_work(cuda: Cuda, machine: Machine) -> None:
+def test_the_terminals_telemetry_names_the_gpus_at_work(cuda, machine):
     """The terminal lists every GPU in NVML's order, with torch's name for those in the run."""
     found = cuda.sees("3,1", [CARDS[3], CARDS[1]])
     rows = machine.rows()
@@ -118,7 +115,7 @@ def test_the_terminals_telemetry_names_the_gpus_at_work(cuda: Cuda, machine: Mac
     assert [torch_names(row, found.devices) for row in rows] == [("cuda:0",), (), ("cuda:1",), ()]
 
 
-def test_copies_are_timed_between_the_visible_gpus_alone(cuda: Cuda, tmp_path: Path) -> None:
+def test_copies_are_timed_between_the_visible_gpus_alone(cuda, tmp_path):
     del tmp_path
     found = cuda.sees("3,1", [CARDS[3], CARDS[1]], "auto")
     assert [(device.name, device.uuid) for device in found.peers()] == [("cuda:0", CARDS[3]), ("cuda:1", CARDS[1])]

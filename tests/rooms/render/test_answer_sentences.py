@@ -66,7 +66,7 @@ def answered(*points: SweepPoint, threads: int = 16, axis: str = AXIS) -> str:
     return verdict_sentence(planted(points, None, threads, axis))
 
 
-def test_golden_answers() -> None:
+def test_golden_answers():
     told = {f"{letters or 'nothing'}": said(letters) for letters in SWEEPS}
     win = point(20, CPU_WINS), point(30, GPU_WINS), point(800, GPU_WINS)
     told |= {f"a win, then {name}": answered(*win, last) for name, last in LAST.items()}
@@ -84,7 +84,7 @@ def test_golden_answers() -> None:
     assert_golden("answers", paragraphs(told))
 
 
-def test_a_bracket_rests_on_an_observation_in_three_rounds_but_not_in_two() -> None:
+def test_a_bracket_rests_on_an_observation_in_three_rounds_but_not_in_two():
     """Two rounds of equal devices were observed as different in up to 12 %, three in at most 2 %."""
     sizes = point(101, CPU_WINS), few(5001, 40.0, 2, GPU_OBSERVED), few(9951, 41.0, 3, GPU_OBSERVED)
     found = crossover(sizes)
@@ -92,7 +92,7 @@ def test_a_bracket_rests_on_an_observation_in_three_rounds_but_not_in_two() -> N
     assert crossover(sizes[:2]).high is None
 
 
-def test_usual_answers_fit_on_three_lines_of_80() -> None:
+def test_usual_answers_fit_on_three_lines_of_80():
     assert len(said("CCGG", 16, moved="CCCG")) <= 240
 
 
@@ -104,7 +104,7 @@ def test_usual_answers_fit_on_three_lines_of_80() -> None:
         ("At 10 it is.", "at 10 it is."),
     ],
 )
-def test_while_a_run_goes_on_the_answer_is_one_so_far(sentence: str, says: str) -> None:
+def test_while_a_run_goes_on_the_answer_is_one_so_far(sentence, says):
     assert so_far(sentence) == f"So far, {says}"
 
 
@@ -118,11 +118,11 @@ def test_while_a_run_goes_on_the_answer_is_one_so_far(sentence: str, says: str) 
         (Comparison(47.2, None, None, 3, GPU_WINS), "47.2×"),
     ],
 )
-def test_a_speedup_has_its_interval_and_both_ends_of_a_wide_or_uneven_one(comparison: Comparison, says: str) -> None:
+def test_a_speedup_has_its_interval_and_both_ends_of_a_wide_or_uneven_one(comparison, says):
     assert speedup_text(comparison) == says
 
 
-def test_few_rounds_show_their_range() -> None:
+def test_few_rounds_show_their_range():
     size = Size(10, GPU, "", Comparison(38.0, None, None, 3, GPU_OBSERVED), 38e6, 1e6, (34.0, 40.1))
     assert size.comparison is not None
     assert speedup_text(size.comparison, size.rounds) == "34.0–40.1× in 3 rounds"
@@ -138,5 +138,5 @@ def test_few_rounds_show_their_range() -> None:
         ("GG", "at every size timed (10–20)"), ("CC", "at no size timed (10–20)"),
     ],
 )  # fmt: skip
-def test_where_the_gpu_wins_in_a_few_words(letters: str, says: str) -> None:
+def test_where_the_gpu_wins_in_a_few_words(letters, says):
     assert where(planted(letters).resident) == says

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui import model
@@ -69,7 +68,7 @@ ALL_WELL = [*timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, 1
 # ------------------------------------------------------------------ which rows
 
 
-def test_a_run_answers_from_all_its_sizes(words: GoldenWords) -> None:
+def test_a_run_answers_from_all_its_sizes(words):
     (answer,) = answers(run_of(CASES, *ALL_WELL))
     found = answer.report.resident
     assert (answer.name, answer.report.threads) == ("matmul", 4)
@@ -80,20 +79,20 @@ def test_a_run_answers_from_all_its_sizes(words: GoldenWords) -> None:
 
 
 @pytest.mark.parametrize("kind", ["oom", "error", "timeout", "crashed", "mismatch", "skipped", "unsupported"])
-def test_a_row_that_failed_is_no_part_of_the_answer_although_it_has_times(kind: str) -> None:
+def test_a_row_that_failed_is_no_part_of_the_answer_although_it_has_times(kind):
     failed = model.CaseFailed(case=LARGE.key, kind=kind, message="No.")
     run = run_of(CASES, *timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, 1e6, 3e4, end=failed))
     assert sizes_of(run) == [16, 64]
     assert "(16–64)" in answer_lines(run)[0]
 
 
-def test_a_case_that_is_being_timed_counts_with_the_rounds_it_has() -> None:
+def test_a_case_that_is_being_timed_counts_with_the_rounds_it_has():
     begun = timed(MIDDLE, 1e4, 2.1e4)[:-1]
     assert sizes_of(run_of(CASES, *timed(SMALL, 1e3, 2e4), *begun)) == [16, 64]
 
 
 @pytest.mark.parametrize("failing", ["cpu", "cuda:0"])
-def test_where_one_device_failed_in_all_cases_there_is_no_answer(words: GoldenWords, failing: str) -> None:
+def test_where_one_device_failed_in_all_cases_there_is_no_answer(words, failing):
     events: list[model.Event] = []
     for case in CASES:
         failed = model.CaseFailed(case=case.key, kind="oom", message="Full.", device=failing)
@@ -105,7 +104,7 @@ def test_where_one_device_failed_in_all_cases_there_is_no_answer(words: GoldenWo
     words(line)
 
 
-def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves() -> None:
+def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves():
     cases = (SMALL, model.Case("matmul", 16, dtype="float16"), model.Case("vector-dot", 16, variant="dot"))
     events = [event for case, cpu_ns in zip(cases, (1e3, 1e6, 1e6), strict=True) for event in timed(case, cpu_ns, 2e4)]
     run = run_of(cases, *events)
@@ -129,7 +128,7 @@ def threaded(*counts: int, in_force: Mapping[int, int] | None = None) -> RunStat
 
 
 @pytest.mark.parametrize("counts", [(1, 4), (4, 1), (1, 2, 4)])
-def test_fewer_threads_are_a_column_of_the_sweep_with_most(counts: tuple[int, ...]) -> None:
+def test_fewer_threads_are_a_column_of_the_sweep_with_most(counts):
     run = threaded(*counts)
     (answer,) = answers(run)
     assert answer.report.threads == 4
@@ -139,14 +138,14 @@ def test_fewer_threads_are_a_column_of_the_sweep_with_most(counts: tuple[int, ..
     assert any("one CPU thread" in line for line in answer.sentences)
 
 
-def test_all_threads_stand_above_any_number() -> None:
+def test_all_threads_stand_above_any_number():
     run = threaded(1, 0, in_force={0: 4})
     (answer,) = answers(run)
     assert answer.report.threads == 4
     assert [change.high for change in answer.report.under(ONE_THREAD).changes] == [64]
 
 
-def test_the_row_beside_is_that_of_the_same_size_that_went_well() -> None:
+def test_the_row_beside_is_that_of_the_same_size_that_went_well():
     run = threaded(1, 4)
     row, other = (run.rows[replace(MIDDLE, threads=count).key] for count in (4, 1))
     assert row_with_threads(run, row, 1) is other
@@ -160,7 +159,7 @@ def test_the_row_beside_is_that_of_the_same_size_that_went_well() -> None:
 # ------------------------------------------------------------------ worlds, causes, clock
 
 
-def test_worlds_come_from_their_own_rounds_and_those_without_are_absent(words: GoldenWords) -> None:
+def test_worlds_come_from_their_own_rounds_and_those_without_are_absent(words):
     moved = {model.PAGEABLE: 5e6, PINNED_NS: 2e4, model.DEVICE: 4e2, model.DEVICE_WARM: 2e2}
     run = run_of(CASES, *timed(SMALL, 1e3, 2e4, gpu=moved), *timed(MIDDLE, 1e4, 2.1e4, gpu=moved),
                  *timed(LARGE, 1e6, 3e4, gpu=moved))  # fmt: skip
@@ -172,13 +171,13 @@ def test_worlds_come_from_their_own_rounds_and_those_without_are_absent(words: G
     assert set(plain.report.conditions) == {RESIDENT}
 
 
-def test_the_papers_clock_is_judged_by_the_times_that_it_printed(words: GoldenWords) -> None:
+def test_the_papers_clock_is_judged_by_the_times_that_it_printed(words):
     printed = {model.AS_WRITTEN: 1e3, model.SYNCED: 2e4}
     (answer,) = answers(run_of((SMALL,), *timed(SMALL, 1e3, 2e4, cpu={model.AS_WRITTEN: 1e6}, gpu=printed)))
     words(answer.sentences[-1])
 
 
-def test_smallest_and_largest_are_those_of_the_sizes_not_of_the_order_or_the_names(words: GoldenWords) -> None:
+def test_smallest_and_largest_are_those_of_the_sizes_not_of_the_order_or_the_names(words):
     cases = tuple(model.Case("matmul", size) for size in (1024, 256, 64))
     events: list[model.Event] = []
     for case in cases:
@@ -194,7 +193,7 @@ def test_smallest_and_largest_are_those_of_the_sizes_not_of_the_order_or_the_nam
     words(answer.sentences[1:])
 
 
-def test_the_simulated_machine_spends_its_planted_launch() -> None:
+def test_the_simulated_machine_spends_its_planted_launch():
     plan = plan_of(16, 64, simulation=replace(QUICK, noise=0.0, cpu_overhead_ns=20_000.0))
     (answer,) = answers(state_of(plan, swept(plan)[1]))
     resident = answer.report.cause(moved=False)

@@ -31,23 +31,23 @@ def read() -> RunState:
     return folded(events)
 
 
-def test_values_are_spans_over_all_cases() -> None:
+def test_values_are_spans_over_all_cases():
     gpu = lines_of(read())["cuda:0"]
     assert (gpu["SM clock"], gpu["temperature"]) == ("1,500 to 1,980 MHz", "41 to 66 °C")
     assert gpu["throttled"] == "power-capped in 1 of 2 cases (up to 25 %)"
 
 
-def test_what_a_cpu_does_not_have_is_a_dash_and_what_is_unknown_has_its_reason() -> None:
+def test_what_a_cpu_does_not_have_is_a_dash_and_what_is_unknown_has_its_reason():
     lines = lines_of(state_of("usual"))
     assert {lines["cpu"][head] for head in ("SM clock", "throttled", "other processes")} == {NONE}
     assert lines["cuda:0"]["SM clock"] == "not supported here"
 
 
-def test_cases_that_waited_for_a_core_are_counted() -> None:
+def test_cases_that_waited_for_a_core_are_counted():
     assert lines_of(state_of("odd"))["cuda:0"]["waited for a core"].startswith("in 1 of ")
 
 
-def test_peak_rates_have_a_column_for_each_device() -> None:
+def test_peak_rates_have_a_column_for_each_device():
     run = state_of("usual").run
     lines = {name: texts for name, *texts in peak_rates(run.plan.ceilings)}
     assert lines["float32 compute"] == ["500 GFLOP/s", "20.0 TFLOP/s"]

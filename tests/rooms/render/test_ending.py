@@ -1,7 +1,6 @@
 """A search reports beside its answer that --max-seconds ended it; a search that finished does not."""
 
 from tests.helpers.app.chart_runs import timed
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.cli.output.tables import summary
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device, DevicesFound, RunFinished, RunStarted
@@ -30,19 +29,19 @@ def ended(request: PlanRequest, *, skipped: int = 0, chosen: tuple[int, ...] = (
     return state
 
 
-def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words: GoldenWords) -> None:
+def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):
     state = ended(LIMITED)
     words(cut_short(state))
     lines = summary(state, None)
     assert lines.index(cut_short(state)) > lines.index(answer_lines(state)[0]) == 0
 
 
-def test_sizes_that_were_not_reached_are_counted(words: GoldenWords) -> None:
+def test_sizes_that_were_not_reached_are_counted(words):
     cases = len(build_plan(LIMITED).cases)
     words([cut_short(ended(LIMITED, skipped=count)) for count in (cases, 2)])
 
 
-def test_what_came_to_its_own_end_says_nothing() -> None:
+def test_what_came_to_its_own_end_says_nothing():
     narrow = ended(LIMITED, chosen=(63, 66, 68, 209, 227))
     assert cut_short(narrow) == ""
     assert cut_short(ended(PlanRequest(("matmul",), find_crossover=True))) == ""

@@ -6,5 +6,5 @@ from tests.helpers.runs.golden_faces import FACES
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_golden_face(face: str) -> None:
+def test_golden_face(face):
     assert_golden(face, FACES[face]())

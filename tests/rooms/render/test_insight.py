@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tests.helpers.golden import GoldenWords
 from tests.rooms.analysis.test_roofline import CPU, GPU
 
 from cpugpu_tui import model
@@ -67,7 +66,7 @@ def table(run: RunState) -> dict[str, str]:
     return {heading: found.lines[0][key] for key, heading in found.headings.items()}
 
 
-def test_the_detail_says_first_why_a_row_is_less_certain() -> None:
+def test_the_detail_says_first_why_a_row_is_less_certain():
     assert "less certain" not in text(h200())
     marked = [half("cpu", index, {model.LATENCY: 1193e6}, ("page-faults",)) for index in range(9, 11)]
     run = h200()
@@ -79,7 +78,7 @@ def test_the_detail_says_first_why_a_row_is_less_certain() -> None:
     assert MARK_WORDS["page-faults"] in line
 
 
-def test_the_row_of_a_large_product_says_everything_by_itself() -> None:
+def test_the_row_of_a_large_product_says_everything_by_itself():
     run = h200()
     row = run.rows[LARGE.key]
     limit = row_limit(run, row)
@@ -98,7 +97,7 @@ def test_the_row_of_a_large_product_says_everything_by_itself() -> None:
     assert cells["paper's error"] == "impossible 53.2×"
 
 
-def test_the_detail_says_it_in_words() -> None:
+def test_the_detail_says_it_in_words():
     said = text(h200())
     for fact in (
         "2.45×",
@@ -111,7 +110,7 @@ def test_the_detail_says_it_in_words() -> None:
         assert fact in said
 
 
-def test_without_a_card_nothing_is_guessed_and_the_way_to_one_is_said() -> None:
+def test_without_a_card_nothing_is_guessed_and_the_way_to_one_is_said():
     run = h200(ceilings=())
     assert row_limit(run, run.rows[LARGE.key]) is None
     assert "limited by" not in table(run), "a column of dashes says nothing"
@@ -121,12 +120,12 @@ def test_without_a_card_nothing_is_guessed_and_the_way_to_one_is_said() -> None:
     assert "impossible" not in said
 
 
-def test_another_gpus_card_is_not_this_ones() -> None:
+def test_another_gpus_card_is_not_this_ones():
     run = h200(ceilings=(CPU, replace(GPU, uuid="GPU-2")))
     assert row_limit(run, run.rows[LARGE.key]) is None
 
 
-def test_marked_half_rounds_count_and_what_they_changed_is_said() -> None:
+def test_marked_half_rounds_count_and_what_they_changed_is_said():
     run = h200()
     for index in range(9, 29):
         run = run.apply(half("cuda:0", index, {model.LATENCY: 50e6}, ("throttled",)))
@@ -136,7 +135,7 @@ def test_marked_half_rounds_count_and_what_they_changed_is_said() -> None:
     assert MARK_WORDS["throttled"] in " ".join(text(run).split())
 
 
-def test_a_training_shows_its_epochs_and_small_scale_says_so(words: GoldenWords) -> None:
+def test_a_training_shows_its_epochs_and_small_scale_says_so(words):
     run = h200()
     for epoch in (1, 2):
         run = run.apply(

@@ -1,6 +1,6 @@
 """The result of a saved run in a few words: who wins, and the change against the run before."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 
 import pytest
@@ -12,7 +12,7 @@ from cpugpu_tui.store.reading import RoundTimes
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
+def store():
     with closing(Store.in_memory()) as store:
         yield store
 
@@ -38,11 +38,11 @@ def times(cases: Mapping[int, Mapping[str, float]], rounds: int = 8) -> RoundTim
         ({}, ""),
     ],
 )
-def test_the_answer_is_told_in_a_few_words(cases: Mapping[int, Mapping[str, float]], answer: str) -> None:
+def test_the_answer_is_told_in_a_few_words(cases, answer):
     assert outcome_of(times(cases)).answer.startswith(answer)
 
 
-def test_the_answer_of_several_workloads_counts_those_in_which_the_gpu_wins_somewhere() -> None:
+def test_the_answer_of_several_workloads_counts_those_in_which_the_gpu_wins_somewhere():
     rises, never = {"cpu": 1e6, "cuda:0": 2e6}, {"cpu": 1e6, "cuda:0": 4e6}
     first = times({64: rises, 128: {"cpu": 4e6, "cuda:0": 2e6}})
     others = {key.replace("matmul", "sort"): value for key, value in times({64: never, 128: never}).items()}
@@ -54,7 +54,7 @@ def test_the_answer_of_several_workloads_counts_those_in_which_the_gpu_wins_some
     assert (found.answer[:8], found.sweeps) == ("GPU from", 2)
 
 
-def test_only_the_newest_runs_are_read_if_they_have_many_cases(store: Store) -> None:
+def test_only_the_newest_runs_are_read_if_they_have_many_cases(store):
     store.import_run(stream("a"))
     (run,) = store.runs()
     small, large = run._replace(cases_ok=MOST_CASES // 2), run._replace(cases_ok=MOST_CASES + 1)

@@ -23,7 +23,7 @@ from cpugpu_tui.analysis.costs import (
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, Comparison, SweepPoint
 from cpugpu_tui.render.answer_sentences import cause_sentence, clock_sentence, counterfactual_sentence, sentences
 from cpugpu_tui.render.sweep_words import where
-from cpugpu_tui.report.report import Printed, SweepReport
+from cpugpu_tui.report.report import Printed
 
 # ------------------------------------------------------------------ why not before
 
@@ -49,7 +49,7 @@ def cause(resident: Decomposition | None, moved: Decomposition | None) -> str:
     return found
 
 
-def test_a_call_that_was_not_taken_apart_has_no_cause() -> None:
+def test_a_call_that_was_not_taken_apart_has_no_cause():
     assert cause(None, None) == ""
 
 
@@ -78,7 +78,7 @@ TOLD_WORLDS: dict[str, tuple[str, dict[str, str]]] = {
         ("GGG", {END_TO_END: "GGG", PINNED: "GGG"}),
     ],
 )
-def test_a_world_that_says_nothing_new_is_not_told(letters: str, worlds: dict[str, str]) -> None:
+def test_a_world_that_says_nothing_new_is_not_told(letters, worlds):
     assert counterfactual(letters, worlds) == ""
 
 
@@ -98,7 +98,7 @@ CLOCKS = {
 }
 
 
-def test_golden_reasons() -> None:
+def test_golden_reasons():
     told = {f"cause, {name}": cause(*calls) for name, calls in CALLS.items()}
     told |= {f"what if, {name}": counterfactual(*worlds) for name, worlds in TOLD_WORLDS.items()}
     told |= {f"paper's clock, {name}": clock_sentence(printed) for name, printed in CLOCKS.items()}
@@ -113,14 +113,14 @@ def test_golden_reasons() -> None:
         (Printed(10, 5.0, math.nan, 20.0), Printed(20, 0.0, 1.0, 5.0), Printed(30, 5.0, 1.0, math.inf)),
     ],
 )
-def test_a_clock_that_is_right_within_a_factor_of_two_is_not_mentioned(printed: tuple[Printed, ...]) -> None:
+def test_a_clock_that_is_right_within_a_factor_of_two_is_not_mentioned(printed):
     assert clock_sentence(printed) == ""
 
 
 # ------------------------------------------------------------------ all of it
 
 
-def test_the_verdict_comes_first_then_cause_worlds_and_clock() -> None:
+def test_the_verdict_comes_first_then_cause_worlds_and_clock():
     worlds = {END_TO_END: "CCC", NO_LAUNCH: "GGG"}
     lines = sentences(planted("CCG", worlds, calls=(RESIDENT_CALL, MOVED_CALL), clock=PRINTED))
     assert [line.split(" ")[:4] for line in lines] == [
@@ -144,7 +144,7 @@ REPORTS = st.builds(
 
 
 @given(REPORTS)
-def test_any_evidence_has_an_answer_in_whole_sentences(report: SweepReport) -> None:
+def test_any_evidence_has_an_answer_in_whole_sentences(report):
     lines = sentences(report)
     assert lines
     for line in lines:
@@ -158,9 +158,7 @@ def test_any_evidence_has_an_answer_in_whole_sentences(report: SweepReport) -> N
     ("sizes", "speedups", "said"),
     [((1, 2), (0.77, 1.5), "from 2"), ((1, 3), (0.77, 1.5), "from ≈ 2"), ((5, 6), (1.5, 0.7), "up to 5")],
 )
-def test_a_point_is_never_a_size_at_which_the_other_one_wins(
-    sizes: tuple[int, int], speedups: tuple[float, float], said: str
-) -> None:
+def test_a_point_is_never_a_size_at_which_the_other_one_wins(sizes, speedups, said):
     points = [
         SweepPoint(size, Comparison(speedup, 0.99 * speedup, 1.01 * speedup, 8, GPU_WINS if speedup > 1 else CPU_WINS))
         for size, speedup in zip(sizes, speedups, strict=True)

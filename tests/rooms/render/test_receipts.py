@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.helpers.golden import GoldenWords
-
 from cpugpu_tui import model
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LINE_REASONS, LOOP, OUTSIDE, SMALL, WAIT, WORK
 from cpugpu_tui.render.receipts import compiled_lines, eager_ns, line_words, run_receipt, slow_lines
@@ -54,24 +52,24 @@ def timed(case: model.Case, *lines: model.LineCost, device: str = "cuda:0") -> t
     )  # fmt: skip
 
 
-def test_each_reason_has_a_sentence(words: GoldenWords) -> None:
+def test_each_reason_has_a_sentence(words):
     assert {each.reason for each in COSTS} == set(LINE_REASONS)
     words([line_words(each, "cuda:0") for each in COSTS])
 
 
-def test_the_largest_row_shows_three_lines_and_what_the_profiler_cost(words: GoldenWords) -> None:
+def test_the_largest_row_shows_three_lines_and_what_the_profiler_cost(words):
     run = run_of(*timed(SMALL_CASE, *COSTS[4:8]), *timed(LARGE_CASE, *COSTS[:4]))
     words(run_receipt(run))
 
 
-def test_a_lone_line_without_a_fault_is_not_shown() -> None:
+def test_a_lone_line_without_a_fault_is_not_shown():
     run = run_of(*timed(LARGE_CASE, cost(WORK)))
     assert not slow_lines(run.rows[LARGE_CASE.key])
     run = run_of(*timed(LARGE_CASE, cost(WAIT)))
     assert len(slow_lines(run.rows[LARGE_CASE.key])) == 1
 
 
-def test_source_code_cannot_control_the_terminal() -> None:
+def test_source_code_cannot_control_the_terminal():
     assert "\x1b" not in line_words(cost(WORK, source_line="x = '\x1b[2J'"), "cpu")
 
 
@@ -99,7 +97,7 @@ def compiled_run(*cases: model.Case, **ns: float) -> RunState:
 EAGER, COMPILED = model.Case("mine", 128), model.Case("mine", 128, variant="compiled")
 
 
-def test_compiling_pays_after_its_cost_over_what_a_call_saves(words: GoldenWords) -> None:
+def test_compiling_pays_after_its_cost_over_what_a_call_saves(words):
     small = replace(COMPILED, size=64)
     run = compiled_run(EAGER, COMPILED, small, default=30_000.0, compiled=20_000.0)
     words(run_receipt(run))  # 2 s / 10 us, and never on the GPU
@@ -109,7 +107,7 @@ def test_compiling_pays_after_its_cost_over_what_a_call_saves(words: GoldenWords
     words([*compiled_lines(run, run.rows[small.key]), *run_receipt(compiled_run(EAGER, default=1.0))])
 
 
-def test_a_row_whose_threads_lacked_a_core_tells_nothing(words: GoldenWords) -> None:
+def test_a_row_whose_threads_lacked_a_core_tells_nothing(words):
     run = compiled_run(EAGER, COMPILED, default=30_000.0, compiled=20_000.0)
     starved = model.DeviceSampled(case=EAGER.key, device="cpu", round_index=3, calls_per_block=1,
                             samples={"latency": (3e4,)}, marks=(model.NO_CORE,))  # fmt: skip

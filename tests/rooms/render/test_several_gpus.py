@@ -5,12 +5,11 @@ import io
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
+from tests.helpers.golden import assert_golden, paragraphs
 from tests.helpers.runs.recorder import QUICK, Call, plan_of, state_of, swept
 
 from cpugpu_tui import model
@@ -36,7 +35,7 @@ def run_of(*sizes: int, simulation: model.Simulation = FOUR, devices: tuple[str,
 # ------------------------------------------------------------------ in turn
 
 
-def test_every_round_has_each_device_once_in_an_order_that_turns_round() -> None:
+def test_every_round_has_each_device_once_in_an_order_that_turns_round():
     _, recorder = swept(plan_of(256, simulation=replace(QUICK, gpus=3), devices=ALL))
     orders: dict[int, list[str]] = {}
     for half in recorder.rounds:
@@ -46,7 +45,7 @@ def test_every_round_has_each_device_once_in_an_order_that_turns_round() -> None
     assert all(order == (there if index % 2 else there[::-1]) for index, order in orders.items())
 
 
-def test_a_half_round_asks_one_device_alone() -> None:
+def test_a_half_round_asks_one_device_alone():
     _, recorder = swept(plan_of(256, simulation=replace(QUICK, gpus=3), devices=ALL))
     asked: set[str] = set()
     for entry in recorder.log:
@@ -60,7 +59,7 @@ def test_a_half_round_asks_one_device_alone() -> None:
             asked = set()
 
 
-def test_a_search_narrows_the_crossover_of_every_model() -> None:
+def test_a_search_narrows_the_crossover_of_every_model():
     """The other model has another crossover, whose bracket needs sizes of its own."""
     laws = model.Simulation(gpus=2, other_gpus=1, other_factor=10.0, noise=0.005)
     cases = tuple(model.Case("matmul", size) for size in (16, 64, 256, 1024, 4096))
@@ -77,7 +76,7 @@ def test_a_search_narrows_the_crossover_of_every_model() -> None:
     assert max(first.ratio, second.ratio) <= 1.25
 
 
-def test_a_search_without_a_cpu_times_its_first_sizes_and_compares_no_gpu_with_another() -> None:
+def test_a_search_without_a_cpu_times_its_first_sizes_and_compares_no_gpu_with_another():
     cases = tuple(model.Case("matmul", size) for size in (16, 256, 2048))
     plan = model.Plan("test", cases, devices=("cuda",), search=model.Search(), rounds=5, max_rounds=24, blocks=3,
         window=20,
@@ -87,7 +86,7 @@ def test_a_search_without_a_cpu_times_its_first_sizes_and_compares_no_gpu_with_a
     assert all(row.own_comparison is None for row in state.rows.values())
 
 
-def test_what_a_search_has_found_out_is_told_the_next_agent_for_each_gpu() -> None:
+def test_what_a_search_has_found_out_is_told_the_next_agent_for_each_gpu():
     plan = plan_of(256, simulation=replace(QUICK, gpus=2), devices=ALL, search=model.Search())
     state, left = state_of(plan, swept(plan)[1]), Remaining(plan)
     left.note(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
@@ -103,7 +102,7 @@ def test_what_a_search_has_found_out_is_told_the_next_agent_for_each_gpu() -> No
 # ------------------------------------------------------------------ rows and who is slow
 
 
-def test_each_gpu_has_its_own_comparison_with_the_cpu() -> None:
+def test_each_gpu_has_its_own_comparison_with_the_cpu():
     run = run_of(2048)
     (row,) = run.rows.values()
     found = [judged(run, row.on(gpu)).comparison for gpu in row.gpus]
@@ -113,13 +112,13 @@ def test_each_gpu_has_its_own_comparison_with_the_cpu() -> None:
     assert speedups[0] / speedups[2] == pytest.approx(1.25, abs=0.06)
 
 
-def test_the_first_gpu_is_torchs_first_whatever_came_first() -> None:
+def test_the_first_gpu_is_torchs_first_whatever_came_first():
     (row,) = run_of(256).rows.values()
     turned = replace(row, times=dict(reversed(row.times.items())))
     assert turned.gpu.device == "cuda:0"
 
 
-def test_the_planted_slow_gpu_is_marked_in_its_rows_and_said_with_numbers() -> None:
+def test_the_planted_slow_gpu_is_marked_in_its_rows_and_said_with_numbers():
     state = run_of(256, 1024, 2048)
     assert [name for name, each in gpus.run_standings(state).items() if each.is_slow] == ["cuda:2"]
     marks = {told.gpu: told.slow for told in lines_of(state, state.rows.values())}
@@ -132,7 +131,7 @@ def _without_own_time(times: DeviceTimes) -> DeviceTimes:
     return replace(times, samples=samples, other_round_ns={})
 
 
-def test_a_busy_host_makes_no_gpu_slow() -> None:
+def test_a_busy_host_makes_no_gpu_slow():
     """Latency contains the launch on the host, so kernel times decide if all GPUs have them."""
     state = run_of(256, simulation=replace(QUICK, gpus=4))
     (row,) = state.rows.values()
@@ -148,7 +147,7 @@ def test_a_busy_host_makes_no_gpu_slow() -> None:
 # ------------------------------------------------------------------ answers
 
 
-def test_the_answer_names_the_gpu_it_speaks_of_and_tells_how_the_others_differ() -> None:
+def test_the_answer_names_the_gpu_it_speaks_of_and_tells_how_the_others_differ():
     lines = answer_lines(run_of(64, 256, 2048, simulation=model.Simulation(gpus=4, slow_gpu=2, slow_factor=1.3)))
     assert lines[0].startswith("cuda:0 (simulated GPU): ")
     assert lines[1].startswith("cuda:2 is slow: ")
@@ -157,30 +156,30 @@ def test_the_answer_names_the_gpu_it_speaks_of_and_tells_how_the_others_differ()
     assert all(line.startswith(("cuda:0: ", "cuda:0 (")) for line in (lines[0], *lines[3:]))
 
 
-def test_the_other_gpus_of_a_model_are_slower_in_words(words: GoldenWords) -> None:
+def test_the_other_gpus_of_a_model_are_slower_in_words(words):
     lines = answer_lines(run_of(16, 64, simulation=model.Simulation(gpus=3, noise=0.0, slow_gpu=2, slow_factor=2.0)))
     words([line for line in lines if "cuda:1 and cuda:2" in line])
 
 
-def test_each_model_has_an_answer_of_its_own() -> None:
+def test_each_model_has_an_answer_of_its_own():
     lines = answer_lines(run_of(256, 2048, simulation=replace(QUICK, gpus=2, other_gpus=1, other_factor=1.5)))
     assert [line.partition("): ")[0] + ")" for line in lines if re.match(r"cuda:\d \(", line)] == [
         "cuda:0 (simulated GPU)", "cuda:1 (other simulated GPU)",
     ]  # fmt: skip
 
 
-def test_with_one_gpu_no_sentence_is_other_than_it_was() -> None:
+def test_with_one_gpu_no_sentence_is_other_than_it_was():
     lines = answer_lines(run_of(256, 2048, simulation=QUICK))
     assert not any("cuda:" in line for line in lines)
 
 
-def test_gpus_without_a_cpu_say_so_after_who_is_slow(words: GoldenWords) -> None:
+def test_gpus_without_a_cpu_say_so_after_who_is_slow(words):
     lines = answer_lines(run_of(256, 2048, devices=("cuda",)))
     assert lines[0].startswith("cuda:2 is slow: ")
     words(lines[1])
 
 
-def test_data_has_the_answer_for_every_gpu() -> None:
+def test_data_has_the_answer_for_every_gpu():
     told = as_data(run_of(256, 2048))
     assert [each["gpu"] for each in told] == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
     assert all(each["sentences"] for each in told)
@@ -196,7 +195,7 @@ def test_data_has_the_answer_for_every_gpu() -> None:
         (["cuda:0", "cuda:2", "cuda:3", "cuda:4", "cuda:9"], "cuda:0, cuda:2 to cuda:4 and cuda:9"),
     ],
 )
-def test_names_in_a_row_are_said_by_the_first_and_the_last(names: list[str], text: str) -> None:
+def test_names_in_a_row_are_said_by_the_first_and_the_last(names, text):
     assert gpus.listed(names) == text
 
 
@@ -210,7 +209,7 @@ def copied(simulation: model.Simulation, *devices: str, cases: tuple[model.Case,
     return state_of(plan, swept(plan)[1])
 
 
-def test_the_experiment_about_copies_times_every_way_between_all_visible_gpus() -> None:
+def test_the_experiment_about_copies_times_every_way_between_all_visible_gpus():
     laws = replace(QUICK, gpus=3, noise=0.01)
     state = copied(laws)
     assert [gpu.name for gpu in state.gpus] == ["cuda:0"], "the cases stay on the first GPU"
@@ -224,22 +223,22 @@ def test_the_experiment_about_copies_times_every_way_between_all_visible_gpus() 
 @pytest.mark.parametrize(
     ("devices", "pairs"), [(("cuda:0", "cuda:2"), 2), (("cuda:1",), 0), (("cpu",), 0), (("cpu", "cuda"), 6)]
 )
-def test_gpus_that_are_named_leave_the_others_alone(devices: tuple[str, ...], pairs: int) -> None:
+def test_gpus_that_are_named_leave_the_others_alone(devices, pairs):
     assert len(copied(replace(QUICK, gpus=3), *devices).peers) == pairs
 
 
-def test_no_other_experiment_copies_between_gpus() -> None:
+def test_no_other_experiment_copies_between_gpus():
     assert copied(replace(QUICK, gpus=3), cases=(model.Case("matmul", 64),)).peers == {}
 
 
-def test_matrices_have_a_row_for_each_source_and_a_column_for_each_target() -> None:
+def test_matrices_have_a_row_for_each_source_and_a_column_for_each_target():
     rates, waits = gpus.matrices(copied(replace(QUICK, gpus=3, noise=0.0)))
     assert rates.heads == waits.heads == ("from", "cuda:0", "cuda:1", "cuda:2")
     assert rates.rows[1] == ("cuda:1", "300", "–", "300")
     assert waits.rows[1] == ("cuda:1", "12.0", "–", "12.0")
 
 
-def test_without_peer_access_everywhere_a_third_matrix_says_where() -> None:
+def test_without_peer_access_everywhere_a_third_matrix_says_where():
     state = copied(replace(QUICK, gpus=4, peer_group=2, noise=0.0))
     rates, _, access = gpus.matrices(state)
     assert access.rows[0] == ("cuda:0", "–", "yes", "no", "no")
@@ -247,7 +246,7 @@ def test_without_peer_access_everywhere_a_third_matrix_says_where() -> None:
     assert sum(each.has_access is False for each in state.peers.values()) == 8
 
 
-def test_a_way_that_failed_says_why_and_costs_the_others_nothing() -> None:
+def test_a_way_that_failed_says_why_and_costs_the_others_nothing():
     state = copied(replace(QUICK, gpus=2))
     broken = state.peers["cuda:1", "cuda:0"]
     failed = model.PeerMeasured(source=broken.source, target=broken.target, has_access=True, problem="Out of memory.")
@@ -259,7 +258,7 @@ def test_a_way_that_failed_says_why_and_costs_the_others_nothing() -> None:
 # ------------------------------------------------------------------ in words
 
 
-def test_golden_several_gpus() -> None:
+def test_golden_several_gpus():
     laws = {
         "four, one slow": replace(QUICK, gpus=4, slow_gpu=2, slow_factor=1.3), "four alike": replace(QUICK, gpus=4),
         "two, one slow": replace(QUICK, gpus=2, slow_gpu=1, slow_factor=1.3),
@@ -278,7 +277,7 @@ def test_golden_several_gpus() -> None:
 # ------------------------------------------------------------------ as a person calls it
 
 
-def test_the_table_has_a_line_for_each_gpu_of_a_row(cpugpu: CommandLine) -> None:
+def test_the_table_has_a_line_for_each_gpu_of_a_row(cpugpu):
     done = cpugpu(*RUN, "--device", "cpu", "--device", "cuda", COLUMNS="160")
     assert (done.code, done.err) == (0, "")
     lines = [line.split() for line in done.out.splitlines()]
@@ -290,7 +289,7 @@ def test_the_table_has_a_line_for_each_gpu_of_a_row(cpugpu: CommandLine) -> None
     assert "cpugpu-tui run matmul --size 256,2048 --device cpu --device cuda" in done.out
 
 
-def test_without_a_cpu_the_table_leaves_out_what_compares_with_it(cpugpu: CommandLine) -> None:
+def test_without_a_cpu_the_table_leaves_out_what_compares_with_it(cpugpu):
     done = cpugpu(*RUN, "--device", "cuda")
     head = next(line for line in done.out.splitlines() if line.split()[:2] == ["size", "on"])
     assert re.split(r"\s{2,}", head.strip()) == [
@@ -304,7 +303,7 @@ def test_without_a_cpu_the_table_leaves_out_what_compares_with_it(cpugpu: Comman
     ]
 
 
-def test_exports_tell_each_gpu_and_the_copies_between_them(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_exports_tell_each_gpu_and_the_copies_between_them(cpugpu, tmp_path):
     laws = f"{FAST},gpus=2,slow_gpu=1,slow_factor=1.3"
     files = [tmp_path / name for name in ("x.json", "x.csv", "x.md", "x.html")]
     words = [word for file in files for word in ("--export", str(file))]

@@ -31,14 +31,14 @@ from cpugpu_tui.report.bars import BOTH, CPU, GAP, OPEN, RESIDENT, cells_of, par
         ("G", "", []),
     ],
 )
-def test_an_axis_has_the_parts_in_which_each_device_wins(letters: str, moved: str, kinds: list[str]) -> None:
+def test_an_axis_has_the_parts_in_which_each_device_wins(letters, moved, kinds):
     found = parts_of(with_copies(letters, moved))
     assert [part.kind for part in found] == kinds
     assert not found or (found[0].start, found[-1].end) == (0, 1)
     assert all(before.end == after.start for before, after in pairwise(found))
 
 
-def test_between_sizes_that_are_won_with_copies_the_bar_does_not_deny_it() -> None:
+def test_between_sizes_that_are_won_with_copies_the_bar_does_not_deny_it():
     """`███▓▓▓█` was shown of a GPU that wins from 26 on with copies, by less than the sizes differ."""
     narrow = Comparison(1.3, 1.25, 1.35, 8, GPU_WINS)
     found = planted("GGG", {END_TO_END: [SweepPoint(size, narrow) for size in (10, 20, 40)]})
@@ -46,7 +46,7 @@ def test_between_sizes_that_are_won_with_copies_the_bar_does_not_deny_it() -> No
     assert "".join("G" if kind == BOTH else "·" for kind in cells_of(found, 9) if kind in (BOTH, GAP)) == "G···G···G"
 
 
-def test_cells_show_every_size_by_its_own_judgement() -> None:
+def test_cells_show_every_size_by_its_own_judgement():
     signs = {CPU: "C", OPEN: "?", RESIDENT: "g", BOTH: "G"}
     assert "".join(signs[kind] for kind in cells_of(with_copies("CC~GG", "CCCCG"), 9)) == "CCC???ggG"
     assert set(cells_of(with_copies("CG", ""), 3)) == {CPU, OPEN, RESIDENT}

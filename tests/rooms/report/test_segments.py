@@ -59,11 +59,11 @@ def drawn(letters: str, step: float = 2.0) -> str:
         ("--", "not timed skipped 64-128"),
     ],
 )
-def test_segments(letters: str, expected: str) -> None:
+def test_segments(letters, expected):
     assert drawn(letters) == expected
 
 
-def test_a_gap_wider_than_two_and_a_half_ends_a_segment() -> None:
+def test_a_gap_wider_than_two_and_a_half_ends_a_segment():
     assert drawn("GG", segments.WIDEST_GAP) == "GPU 64-160"
     assert drawn("GG", segments.WIDEST_GAP + 0.1) == "GPU 64 | GPU 166"
 
@@ -71,8 +71,8 @@ def test_a_gap_wider_than_two_and_a_half_ends_a_segment() -> None:
 @pytest.mark.parametrize("winner", [segments.CPU, segments.GPU])
 @pytest.mark.parametrize(("leads", "is_one"), [((2.4, 2.4), True), ((2.3, 2.4), False), ((1.1, 5.2), True)])
 def test_a_segment_ends_where_a_device_leads_by_too_little(
-    leads: tuple[float, ...], is_one: bool, winner: str
-) -> None:  # fmt: skip
+    leads, is_one, winner
+):  # fmt: skip
     """On simulated GPUs with tiles of 128 the CPU won by 25 % at 257, between sizes with 1.4× and 2.6×."""
     found = [
         segments.Size(
@@ -84,9 +84,7 @@ def test_a_segment_ends_where_a_device_leads_by_too_little(
 
 
 @pytest.mark.parametrize("winner", [segments.CPU, segments.GPU])
-def test_a_device_that_is_faster_at_the_upper_size_than_the_other_at_the_lower_one_wins_between_them(
-    winner: str,
-) -> None:
+def test_a_device_that_is_faster_at_the_upper_size_than_the_other_at_the_lower_one_wins_between_them(winner):
     """Both leads are small, but times grow with size: no size between can take the other device less time."""
 
     def found(upper_ns: float) -> int:
@@ -97,12 +95,12 @@ def test_a_device_that_is_faster_at_the_upper_size_than_the_other_at_the_lower_o
     assert (found(110.0), found(111.0)) == (1, 2)
 
 
-def test_a_size_that_was_never_reached_does_not_split_what_is_near_enough() -> None:
+def test_a_size_that_was_never_reached_does_not_split_what_is_near_enough():
     assert drawn("G-G", 1.5) == "GPU 64-144"
     assert drawn("GxG", 1.5) == "GPU 64 | not timed mismatch 96 | GPU 144"
 
 
-def test_a_segment_carries_the_upper_bound_of_its_cost() -> None:
+def test_a_segment_carries_the_upper_bound_of_its_cost():
     (part,) = segments.segments_of(sizes("GgG"))
     assert part.inside == (128,)
     assert part.cost == pytest.approx(1 / 0.95 - 1)
@@ -125,7 +123,7 @@ def test_a_segment_carries_the_upper_bound_of_its_cost() -> None:
         ("C?GCG?", segments.SEVERAL),
     ],
 )  # fmt: skip
-def test_each_sweep_has_one_class(letters: str, kind: str) -> None:
+def test_each_sweep_has_one_class(letters, kind):
     assert segments.class_of(sizes(letters)) == kind
 
 
@@ -133,7 +131,7 @@ LETTERS = st.text("CG=?g-x", max_size=14)
 
 
 @given(LETTERS, st.floats(1.1, 3.5))
-def test_segments_hold_every_size_once_and_only_what_was_judged(letters: str, step: float) -> None:
+def test_segments_hold_every_size_once_and_only_what_was_judged(letters, step):
     given_sizes = sizes(letters, step)
     found = segments.segments_of(given_sizes)
     known = {size.size: size for size in given_sizes}
@@ -150,7 +148,7 @@ def test_segments_hold_every_size_once_and_only_what_was_judged(letters: str, st
 
 
 @given(LETTERS)
-def test_always_and_never_are_said_only_where_every_timed_size_was_judged_so(letters: str) -> None:
+def test_always_and_never_are_said_only_where_every_timed_size_was_judged_so(letters):
     kind, timed = segments.class_of(sizes(letters)), set(letters) - set("-x")
     assert kind in segments.CLASSES
     assert (kind == segments.ALWAYS) == (timed == {"G"})
@@ -169,9 +167,7 @@ def test_always_and_never_are_said_only_where_every_timed_size_was_judged_so(let
         ("G~~GGG", None, False),
     ],
 )
-def test_a_crossover_with_copies_is_not_below_the_one_without(
-    moved: str, bracket: tuple[int, int] | None, is_named: bool
-) -> None:
+def test_a_crossover_with_copies_is_not_below_the_one_without(moved, bracket, is_named):
     """With copies `≈ 9` of 5 to 16 stood below `≈ 10` without. A point is named only where no size contradicts it.
 
     `from somewhere between 150 and 164; no winner at 150` was said, because 150 was the lower end without copies.
@@ -187,9 +183,7 @@ def test_a_crossover_with_copies_is_not_below_the_one_without(
 @pytest.mark.parametrize(
     ("resident", "is_named"), [("~~~GGG", False), ("~GGGGG", True), ("GGGGGG", True), ("CCCCCC", False)]
 )
-def test_a_crossover_with_copies_below_all_that_the_gpu_wins_without_has_no_point(
-    resident: str, is_named: bool
-) -> None:
+def test_a_crossover_with_copies_below_all_that_the_gpu_wins_without_has_no_point(resident, is_named):
     """`≈ 11` tokens with copies stood below `≤ 13` without: below 13 nothing was decided."""
     change = with_copies(resident, "CCGGGG").with_copies.crossover
     assert change is not None

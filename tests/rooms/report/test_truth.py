@@ -11,7 +11,7 @@ from cpugpu_tui.report.segments import CONTRADICTED, NOT_DECIDED, UP_TO, WITHIN
 from cpugpu_tui.state.state import RunState
 
 
-def test_always_never_and_from_are_right_under_every_condition() -> None:
+def test_always_never_and_from_are_right_under_every_condition():
     counts, wrong = judged(range(len(KINDS), 2 * len(KINDS)))
     assert {key for key, kind in counts if kind in SPOKEN} == set(CONDITIONS), "each condition has statements"
     assert not wrong
@@ -19,7 +19,7 @@ def test_always_never_and_from_are_right_under_every_condition() -> None:
     assert left_open <= 0.4 * counts.total(), "of 420 machines 22 % are left open"
 
 
-def test_with_more_rounds_an_answer_grows_or_names_the_sizes_that_it_takes_back() -> None:
+def test_with_more_rounds_an_answer_grows_or_names_the_sizes_that_it_takes_back():
     """While a run went on, `the CPU wins up to 500` became `up to 228` without a reason.
 
     A bracket names the sizes inside it.

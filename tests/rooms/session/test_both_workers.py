@@ -12,7 +12,7 @@ A crash of native code ends a thread together with the app, and a thread cannot 
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -26,24 +26,24 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
 from cpugpu_tui.session import session as session_module
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.transport.agent_output import Agent, Gone
+from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.agent_pool import Agents
 
 WORKERS = ("process", "thread")
 
 
 @pytest.fixture(params=WORKERS)
-def agents(request: pytest.FixtureRequest) -> Iterator[Agents]:
+def agents(request):
     with closing(Agents(worker=request.param, simulated=True)) as agents:
         yield agents
 
 
 @pytest.fixture
-def agent(agents: Agents) -> Agent:
+def agent(agents):
     return agents.take()
 
 
-def test_an_agent_says_hello_runs_one_plan_and_is_gone(agent: Agent) -> None:
+def test_an_agent_says_hello_runs_one_plan_and_is_gone(agent):
     inbox = heard(agent)
     hello = next_of(inbox, model.Hello)
     assert hello.environment["interpreter"] == sys.executable
@@ -55,7 +55,7 @@ def test_an_agent_says_hello_runs_one_plan_and_is_gone(agent: Agent) -> None:
     assert next_of(inbox, Gone) == Gone(0)
 
 
-def test_a_second_plan_is_not_taken(agent: Agent) -> None:
+def test_a_second_plan_is_not_taken(agent):
     inbox = heard(agent)
     agent.send_plan(plan_of(64))
     agent.send_plan(plan_of(128))
@@ -65,7 +65,7 @@ def test_a_second_plan_is_not_taken(agent: Agent) -> None:
     assert cases == {plan_of(64).cases[0].key}
 
 
-def test_a_stop_is_obeyed_between_blocks(agent: Agent) -> None:
+def test_a_stop_is_obeyed_between_blocks(agent):
     inbox = heard(agent)
     agent.send_plan(plan_of(64, 128, simulation=ENDLESS, gaps=True, gap_every_s=0.0))
     next_of(inbox, model.DeviceSampled, lambda event: event.round_index == 1)
@@ -74,7 +74,7 @@ def test_a_stop_is_obeyed_between_blocks(agent: Agent) -> None:
     assert next_of(inbox, Gone).exit_code == 0
 
 
-def test_a_pause_holds_the_rounds_and_a_stop_ends_it(agent: Agent) -> None:
+def test_a_pause_holds_the_rounds_and_a_stop_ends_it(agent):
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=ENDLESS, gaps=True, gap_every_s=0.0))
     agent.command("pause")
@@ -87,13 +87,13 @@ def test_a_pause_holds_the_rounds_and_a_stop_ends_it(agent: Agent) -> None:
     assert rounds == 0
 
 
-def test_devices_are_only_asked_for_once_a_plan_needs_them(agent: Agent) -> None:
+def test_devices_are_only_asked_for_once_a_plan_needs_them(agent):
     """An agent in waiting holds no context on a shared GPU: its hello names no device."""
     hello = next_of(heard(agent), model.Hello)
     assert not any(isinstance(value, model.Device) or "cuda:" in str(value) for value in hello.environment.values())
 
 
-def test_what_is_paused_goes_on_when_it_is_resumed(agent: Agent) -> None:
+def test_what_is_paused_goes_on_when_it_is_resumed(agent):
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=ENDLESS, gaps=True, gap_every_s=0.0))
     agent.command("pause")
@@ -140,13 +140,13 @@ PLANS = {
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_both_tell_the_same_events_with_the_same_numbers(plan: model.Plan) -> None:
+def test_both_tell_the_same_events_with_the_same_numbers(plan):
     process, thread = (run_with(Agents(worker=worker, simulated=True), plan) for worker in WORKERS)
     assert [told(event) for event in process[1:]] == [told(event) for event in thread[1:]]
     assert isinstance(thread[-1], model.RunFinished)
 
 
-def test_both_keep_the_gaps_of_the_interface() -> None:
+def test_both_keep_the_gaps_of_the_interface():
     plan = plan_of(64, gaps=True, gap_every_s=0.0)
     process, thread = (run_with(Agents(worker=worker, simulated=True), plan) for worker in WORKERS)
     assert [told(event) for event in process[1:]] == [told(event) for event in thread[1:]]
@@ -168,7 +168,7 @@ def run_until_finished(agents: Agents, how: str) -> list[model.Event]:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_what_is_finished_stays_when_a_run_is_stopped(agents: Agents, how: str) -> None:
+def test_what_is_finished_stays_when_a_run_is_stopped(agents, how):
     events = run_until_finished(agents, how)
     ended = [event for event in events if isinstance(event, model.CaseFinished | model.CaseFailed)]
     assert [type(event) for event in ended] == [model.CaseFinished, model.CaseFailed, model.CaseFailed]
@@ -177,7 +177,7 @@ def test_what_is_finished_stays_when_a_run_is_stopped(agents: Agents, how: str) 
     assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
 
 
-def test_a_failing_case_costs_itself_alone(agents: Agents) -> None:
+def test_a_failing_case_costs_itself_alone(agents):
     simulation = replace(QUICK, error_size=96, oom_size=128, mismatch_size=160)
     events: list[model.Event] = []
     finished = Session(plan_of(64, 96, 128, 160, 192, simulation=simulation), agents).run(events.append)
@@ -209,7 +209,7 @@ def run_and(
     return events
 
 
-def test_a_stop_before_the_plan_times_nothing(agents: Agents) -> None:
+def test_a_stop_before_the_plan_times_nothing(agents):
     def act(session: Session, event: model.Event) -> None:
         if isinstance(event, model.RunStarted):
             session.stop()
@@ -219,7 +219,7 @@ def test_a_stop_before_the_plan_times_nothing(agents: Agents) -> None:
     assert getattr(events[-1], "status", "") == "stopped"
 
 
-def test_a_pause_before_the_plan_ends_with_a_stop(agents: Agents) -> None:
+def test_a_pause_before_the_plan_ends_with_a_stop(agents):
     def act(session: Session, event: model.Event) -> None:
         if isinstance(event, model.RunStarted):
             session.pause()
@@ -231,7 +231,7 @@ def test_a_pause_before_the_plan_ends_with_a_stop(agents: Agents) -> None:
     assert kinds_of(events) == ["skipped"]
 
 
-def test_a_time_limit_skips_what_it_does_not_reach(agents: Agents) -> None:
+def test_a_time_limit_skips_what_it_does_not_reach(agents):
     plan = plan_of(64, 128, 256, simulation=ENDLESS, window=1, max_seconds=0.001)
     events = run_and(agents, plan, lambda *_: None, began_s=math.inf)  # when the agent is ready
     assert kinds_of(events)[-1] == "skipped"
@@ -239,21 +239,21 @@ def test_a_time_limit_skips_what_it_does_not_reach(agents: Agents) -> None:
     assert (last.status, last.exit_code) == ("done", EXIT_CASES_FAILED), "no size has an answer"
 
 
-def test_a_case_that_hangs_costs_its_time_limit_and_the_rest_goes_on(agents: Agents) -> None:
+def test_a_case_that_hangs_costs_its_time_limit_and_the_rest_goes_on(agents):
     """A thread holds events back while it times, and hung for ever: nobody knew which case it was at."""
     plan = plan_of(64, 96, 128, simulation=with_simulation(hang_size=96), window=1)
     events = run_and(agents, plan, lambda *_: None, case_timeout_s=0.2)
     assert kinds_of(events) == ["ok", "timeout", "ok"]
 
 
-def test_a_long_case_within_its_time_limit_is_no_timeout(agents: Agents) -> None:
+def test_a_long_case_within_its_time_limit_is_no_timeout(agents):
     """A thread that holds its events back longer than the limit is not silent."""
     plan = plan_of(64, 128, simulation=replace(QUICK, pace=0.5), rounds=5, max_rounds=5)
     events = run_and(agents, plan, lambda *_: None, case_timeout_s=0.25)
     assert kinds_of(events) == ["ok", "ok"]
 
 
-def test_a_case_that_hangs_can_be_left_behind(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_that_hangs_can_be_left_behind(agents, monkeypatch):
     monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.2)
 
     def act(session: Session, event: model.Event) -> None:
@@ -266,7 +266,7 @@ def test_a_case_that_hangs_can_be_left_behind(agents: Agents, monkeypatch: pytes
     assert getattr(events[-1], "exit_code", 0) == EXIT_INTERRUPTED
 
 
-def test_runs_of_a_series_are_timed_one_after_the_other(agents: Agents) -> None:
+def test_runs_of_a_series_are_timed_one_after_the_other(agents):
     """Each has an agent of its own, which was prepared meanwhile, and noise of its own."""
     rounds = []
     for number in (1, 2, 3):
@@ -277,7 +277,7 @@ def test_runs_of_a_series_are_timed_one_after_the_other(agents: Agents) -> None:
     assert rounds[0] != rounds[1] != rounds[2]
 
 
-def test_readings_are_events_of_the_run(agents: Agents) -> None:
+def test_readings_are_events_of_the_run(agents):
     reading = model.TelemetryRead(host={"cpu_percent": model.Reading(50.0)}, gpus=())
 
     def act(session: Session, event: model.Event) -> None:
@@ -289,11 +289,11 @@ def test_readings_are_events_of_the_run(agents: Agents) -> None:
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
-def test_whoever_waits_for_an_agent_gets_its_hello(agents: Agents) -> None:
+def test_whoever_waits_for_an_agent_gets_its_hello(agents):
     assert "matmul" in {info.name for info in agents.greet().catalogue}
 
 
-def test_an_agent_that_was_only_prepared_ends_with_the_others(agents: Agents) -> None:
+def test_an_agent_that_was_only_prepared_ends_with_the_others(agents):
     agents.greet()
     (standby,) = agents._standby
     agents.close()

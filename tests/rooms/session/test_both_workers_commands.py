@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,11 +44,11 @@ def kinds(events: list[Event]) -> dict[str, str]:
 
 
 @pytest.fixture(params=WORKERS)
-def worker(request: pytest.FixtureRequest) -> str:
+def worker(request):
     return str(request.param)
 
 
-def test_a_run_is_saved_as_it_was_printed(cpugpu: CommandLine, worker: str) -> None:
+def test_a_run_is_saved_as_it_was_printed(cpugpu, worker):
     machine = f"{FAST},oom_size=32,mismatch_size=64,error_size=128"
     done = cpugpu("run", "matmul", "--simulate", machine, "--size", "32,64,128,256", "--worker", worker, "--json")
     assert done.code == EXIT_CASES_FAILED
@@ -65,7 +64,7 @@ def test_a_run_is_saved_as_it_was_printed(cpugpu: CommandLine, worker: str) -> N
     assert started.environment["worker"] == worker
 
 
-def test_a_workload_that_exits_spoils_only_its_row_in_a_thread_too(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_workload_that_exits_spoils_only_its_row_in_a_thread_too(cpugpu, tmp_path):
     """SystemExit ended the thread, and the run waited for ever. For the process see test_hostile_workload.py.
 
     In a program of its own: a thread loads workloads into this one.
@@ -77,7 +76,7 @@ def test_a_workload_that_exits_spoils_only_its_row_in_a_thread_too(cpugpu: Comma
     assert kinds(done.events) == {"exits/10": "error", "interrupts/10": "crashed", "good/10": "ok"}
 
 
-def test_a_search_finds_the_same_crossover(cpugpu: CommandLine) -> None:
+def test_a_search_finds_the_same_crossover(cpugpu):
     answers: list[Any] = []
     for worker in WORKERS:
         done = cpugpu("run", "matmul", "--find-crossover", "--max-size", "2000", "--simulate", SLOW, "--worker", worker,
@@ -87,7 +86,7 @@ def test_a_search_finds_the_same_crossover(cpugpu: CommandLine) -> None:
     assert answers[0]["sweeps"] == answers[1]["sweeps"]
 
 
-def test_a_series_has_other_noise_in_each_run(cpugpu: CommandLine, worker: str) -> None:
+def test_a_series_has_other_noise_in_each_run(cpugpu, worker):
     done = cpugpu("run", "matmul", "--simulate", FAST, "--size", "64", "--repeat", 3, "--worker", worker, "--json")
     seeds = [
         event.plan.simulation.seed for event in done.events if isinstance(event, RunStarted) if event.plan.simulation
@@ -96,7 +95,7 @@ def test_a_series_has_other_noise_in_each_run(cpugpu: CommandLine, worker: str) 
     assert [run["status"] for run in cpugpu("history", "--json").objects] == ["done"] * 3
 
 
-def test_peak_rates_of_a_first_run_are_kept(cpugpu: CommandLine, worker: str) -> None:
+def test_peak_rates_of_a_first_run_are_kept(cpugpu, worker):
     run = ("run", "matmul", "--simulate", FAST, "--size", "64", "--worker", worker, "--json")
     first, second = (cpugpu(*run).events for _ in range(2))
     assert {event.ceilings.device for event in first if isinstance(event, CeilingsMeasured)} == {"cpu", "cuda:0"}
@@ -113,9 +112,7 @@ def ended_by(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_case_that_hangs_is_left_behind_and_the_others_are_saved(
-    cpugpu: CommandLine, worker: str, number: signal.Signals
-) -> None:
+def test_a_case_that_hangs_is_left_behind_and_the_others_are_saved(cpugpu, worker, number):
     """Nothing can end a thread: the program ends without it."""
     with cpugpu.start(*HANGING, "--worker", worker) as process:
         next_event(process, lambda event: isinstance(event, CaseFinished))
@@ -127,7 +124,7 @@ def test_a_case_that_hangs_is_left_behind_and_the_others_are_saved(
     assert (run["status"], run["cases_ok"], run["cases_skipped"]) == ("stopped", 1, 2)
 
 
-def test_the_app_runs_pauses_resumes_and_stops(worker: str, tmp_path: Path) -> None:
+def test_the_app_runs_pauses_resumes_and_stops(worker, tmp_path):
     command = [sys.executable, "-m", "cpugpu_tui", "--simulate", "pace=1", "--worker", worker]
     env = {"XDG_STATE_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     with PtyApp([*command, "--db", str(tmp_path / "history.db")], columns=120, rows=40, env=env) as app:

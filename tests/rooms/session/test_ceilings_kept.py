@@ -1,9 +1,7 @@
 """Peak rates of a calibration are saved for later runs on the same machine and torch build; saved runs replay."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +38,7 @@ def calibrating(plan: model.Plan) -> list[Message]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     with closing(Store.open(tmp_path / "results.db")) as store:
         yield store
 
@@ -56,7 +54,7 @@ def run(plan: model.Plan, agent: ScriptedAgent, store: Any = None) -> list[model
 # ------------------------------------------------------------------ kept
 
 
-def test_a_calibration_keeps_its_ceilings_and_does_not_appear_in_the_history(store: Store) -> None:
+def test_a_calibration_keeps_its_ceilings_and_does_not_appear_in_the_history(store):
     events = run(CALIBRATION, on_node1(calibrating), store)
     assert [type(event).__name__ for event in events] == [
         "RunStarted", "DevicesFound", "Progressed", "CeilingsMeasured", "RunFinished",
@@ -65,7 +63,7 @@ def test_a_calibration_keeps_its_ceilings_and_does_not_appear_in_the_history(sto
     assert store.runs() == []
 
 
-def test_ceilings_are_kept_before_they_are_shown() -> None:
+def test_ceilings_are_kept_before_they_are_shown():
     log: list[Any] = []
     session, _ = session_of(CALIBRATION, on_node1(calibrating), store=ListStore(log))
     session.run(log.append)
@@ -73,7 +71,7 @@ def test_ceilings_are_kept_before_they_are_shown() -> None:
     assert log[shown - 1] == ("saved", "ceilings", CEILINGS)
 
 
-def test_what_was_measured_before_an_agent_died_is_kept(store: Store) -> None:
+def test_what_was_measured_before_an_agent_died_is_kept(store):
     session, _ = session_of(
         CALIBRATION,
         on_node1(lambda plan: [*calibrating(plan)[:-1], model.RunFinished(status="stopped", exit_code=130)]),
@@ -86,7 +84,7 @@ def test_what_was_measured_before_an_agent_died_is_kept(store: Store) -> None:
 # ------------------------------------------------------------------ handed over
 
 
-def test_a_run_is_told_what_this_machine_reached_and_so_is_its_agent(store: Store) -> None:
+def test_a_run_is_told_what_this_machine_reached_and_so_is_its_agent(store):
     store.keep_ceilings(CEILINGS)
     agent = on_node1()
     events = run(three_cases(), agent, store)
@@ -98,19 +96,19 @@ def test_a_run_is_told_what_this_machine_reached_and_so_is_its_agent(store: Stor
 @pytest.mark.parametrize(
     "other", [{"hostname": "node2"}, {"torch": "2.13"}, {"simulated": False}], ids=lambda other: str(*other)
 )
-def test_what_another_machine_build_or_reality_reached_is_not(store: Store, other: dict[str, Any]) -> None:
+def test_what_another_machine_build_or_reality_reached_is_not(store, other):
     store.keep_ceilings(replace(CEILINGS, **other))
     events = run(three_cases(), on_node1(), store)
     assert events[0].plan.ceilings == ()
 
 
-def test_without_a_store_there_are_none() -> None:
+def test_without_a_store_there_are_none():
     agent = on_node1()
     run(three_cases(), agent)
     assert agent.plan.ceilings == ()
 
 
-def test_the_check_of_a_clock_is_kept_with_the_peak_rates_of_its_gpu_and_handed_to_the_next_agent(store: Store) -> None:
+def test_the_check_of_a_clock_is_kept_with_the_peak_rates_of_its_gpu_and_handed_to_the_next_agent(store):
     gpu = replace(CEILINGS, device="cuda:0", uuid="GPU-SIM0", driver="580")
     store.keep_ceilings(gpu)
     store.keep_ceilings(replace(gpu, uuid="GPU-SIM1", device="cuda:1"))
@@ -133,7 +131,7 @@ def test_the_check_of_a_clock_is_kept_with_the_peak_rates_of_its_gpu_and_handed_
 # ------------------------------------------------------------------ a stored run replays
 
 
-def test_every_field_of_the_newer_events_comes_back(store: Store) -> None:
+def test_every_field_of_the_newer_events_comes_back(store):
     plan = plan_of(64)
     (case,) = (case.key for case in plan.cases)
     epoch = model.EpochFinished(

@@ -19,7 +19,7 @@ FILES = {
 
 
 @pytest.fixture(autouse=True)
-def hive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def hive(tmp_path, monkeypatch):
     (tmp_path / "hive").mkdir()
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -35,7 +35,7 @@ def hive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("hive.drone", "hum", "drone.py", 4, "hum = 3"),
     ],
 )
-def test_a_definition_is_found_where_it_is(module: str, name: str, file: str, line: int, text: str) -> None:
+def test_a_definition_is_found_where_it_is(module, name, file, line, text):
     found = function_source(module, name)
     assert (Path(found.file).name, found.line, found.text) == (file, line, text)
     assert not [name for name in sys.modules if name.startswith("hive")]
@@ -46,5 +46,5 @@ def test_a_definition_is_found_where_it_is(module: str, name: str, file: str, li
     [("hive", "nothing"), ("hive.ring", "lost"), ("hive.ring", "other"), ("hive.broken", "f"), ("hive.binary", "f"),
      ("hive.missing", "f"), ("nowhere_at_all", "f"), ("math", "cos"), ("hive.drone", "hum.more")],
 )  # fmt: skip
-def test_what_no_file_shows_is_none(module: str, name: str) -> None:
+def test_what_no_file_shows_is_none(module, name):
     assert function_source(module, name) is None

@@ -60,25 +60,25 @@ def run(*sessions: Any, is_flipped: bool = False) -> tuple[RunFinished, ...]:
         (True, "A00 B00 B01 A01 A02 B02 B03 A03 A04 B04 A20 B20"),
     ],
 )
-def test_agents_work_in_turn_with_the_order_flipped_each_round(is_flipped: bool, order: str) -> None:
+def test_agents_work_in_turn_with_the_order_flipped_each_round(is_flipped, order):
     log: list[str] = []
     run(*(ScriptedSession(name, rounds_of(0), log) for name in "AB"), is_flipped=is_flipped)
     assert log == order.split()
 
 
-def test_three_agents_take_turns_too() -> None:
+def test_three_agents_take_turns_too():
     log: list[str] = []
     run(*(ScriptedSession(name, rounds_of(0, count=2), log) for name in "ABC"))
     assert log == ["A00", "B00", "C00", "A01", "B01", "C01", "C02", "B02", "A02", "A20", "B20", "C20"]
 
 
-def test_an_agent_waits_until_the_other_is_done_with_a_case_that_it_lost() -> None:
+def test_an_agent_waits_until_the_other_is_done_with_a_case_that_it_lost():
     log: list[str] = []
     run(ScriptedSession("A", rounds_of(1, count=2), log), ScriptedSession("B", rounds_of(0, 1, count=2), log))
     assert log == ["B00", "B01", "B02", "A10", "B10", "A11", "B11", "B12", "A12", "A20", "B20"]
 
 
-def test_a_side_that_cannot_run_stops_the_other() -> None:
+def test_a_side_that_cannot_run_stops_the_other():
     log: list[str] = []
     other = ScriptedSession("B", rounds_of(0), log)
     ended = run(ScriptedSession("A", [], log, status="failed"), other)
@@ -86,7 +86,7 @@ def test_a_side_that_cannot_run_stops_the_other() -> None:
     assert ended[0].status == "failed"
 
 
-def test_stop_reaches_every_agent_and_is_remembered() -> None:
+def test_stop_reaches_every_agent_and_is_remembered():
     sessions = [ScriptedSession(name, [], []) for name in "AB"]
     duet = Duet(sessions, CASES)  # type: ignore[arg-type]
     duet.stop()
@@ -95,9 +95,7 @@ def test_stop_reaches_every_agent_and_is_remembered() -> None:
 
 
 @pytest.mark.parametrize(("cores", "free", "pairs"), [(16, 100, 5), (16, 7, 2), (10, 100, 3), (2, 100, 1), (16, 0, 1)])
-def test_so_many_pairs_of_a_duet_start_at_once(
-    cores: int, free: int, pairs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_many_pairs_of_a_duet_start_at_once(cores, free, pairs, monkeypatch):
     monkeypatch.setattr(procfs, "affinity_cores", lambda: range(cores))
     monkeypatch.setattr(procfs, "available_memory_bytes", lambda: free * START_BYTES)
     assert at_once(5, 3) == pairs

@@ -1,9 +1,8 @@
 """The interval of one start from earlier starts of the same case in the history."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.runs.recorder import QUICK, plan_of
@@ -26,7 +25,7 @@ Words = Callable[[str], None]
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
+def store():
     with closing(Store.in_memory()) as found:
         yield found
 
@@ -48,7 +47,7 @@ def row_of(events: list[Event]) -> Row:
 PLAN = plan_of(64, simulation=VARIED)
 
 
-def test_one_start_has_the_interval_of_earlier_ones_and_shows_its_own(store: Store) -> None:
+def test_one_start_has_the_interval_of_earlier_ones_and_shows_its_own(store):
     before = [row_of(run(store, replace(PLAN, starts=2), seed)) for seed in (1, 2)]
     events = run(store, PLAN, 3)
     row = row_of(events)
@@ -76,7 +75,7 @@ def test_one_start_has_the_interval_of_earlier_ones_and_shows_its_own(store: Sto
     assert (result.lead.starts, result.lead.covers_starts, result.lead.within_low) == (1, True, found.within_low)
 
 
-def test_the_words_say_what_an_interval_is_about(store: Store, words: Words) -> None:
+def test_the_words_say_what_an_interval_is_about(store, words):
     for seed in (1, 2, 3, 4):
         state = folded(run(store, PLAN, seed))
         words("\n".join([answer_lines(state)[0], starts_sentence(state)]))
@@ -97,7 +96,7 @@ def test_the_words_say_what_an_interval_is_about(store: Store, words: Words) -> 
     ],
     ids=str,
 )
-def test_other_work_is_no_earlier_start(other: dict[str, Any], store: Store) -> None:
+def test_other_work_is_no_earlier_start(other, store):
     for seed in range(1, 4):
         run(store, replace(PLAN, **other), seed)
     events = run(store, PLAN, 9)
@@ -105,14 +104,14 @@ def test_other_work_is_no_earlier_start(other: dict[str, Any], store: Store) -> 
     assert not covers_starts(row_of(events))
 
 
-def test_another_torch_is_no_earlier_start(store: Store) -> None:
+def test_another_torch_is_no_earlier_start(store):
     for seed in range(1, 4):
         run(store, PLAN, seed)
     store._connection.execute('UPDATE environment SET facts = \'{"torch": "2.0"}\'')
     assert not covers_starts(row_of(run(store, PLAN, 9)))
 
 
-def test_the_newest_twenty_starts_count(store: Store) -> None:
+def test_the_newest_twenty_starts_count(store):
     for seed in range(1, 7):
         run(store, replace(PLAN, starts=4), seed)
     earlier = [event for event in run(store, PLAN, 9) if isinstance(event, EarlierTimed)]
@@ -122,7 +121,7 @@ def test_the_newest_twenty_starts_count(store: Store) -> None:
     assert earlier[0].starts[-1]["latency"] == median(list(newest.cpu.later[3]["latency"].values()))
 
 
-def test_a_start_whose_threads_lacked_a_core_does_not_count(store: Store) -> None:
+def test_a_start_whose_threads_lacked_a_core_does_not_count(store):
     for seed in range(1, 4):
         run(store, PLAN, seed)
     store._connection.execute(
@@ -132,7 +131,7 @@ def test_a_start_whose_threads_lacked_a_core_does_not_count(store: Store) -> Non
     assert len(cpu.starts) == len(gpu.starts) == 2
 
 
-def test_comparisons_know_nothing_of_it(store: Store) -> None:
+def test_comparisons_know_nothing_of_it(store):
     for seed in range(1, 4):
         run(store, PLAN, seed)
     events = run(store, PLAN, 9)
@@ -142,14 +141,14 @@ def test_comparisons_know_nothing_of_it(store: Store) -> None:
     assert mine.cases == other.cases
 
 
-def test_several_starts_are_moderated_by_earlier_ones(store: Store) -> None:
+def test_several_starts_are_moderated_by_earlier_ones(store):
     for seed in range(1, 4):
         run(store, PLAN, seed)
     found = row_of(run(store, replace(PLAN, starts=3), 9)).own_comparison
     assert (found.starts, found.degrees, found.within_low) == (3, 2 + 2, None)
 
 
-def test_live_states_are_those_of_all_events(store: Store) -> None:
+def test_live_states_are_those_of_all_events(store):
     for seed in range(1, 4):
         run(store, PLAN, seed)
     state, events = RunState(), run(store, PLAN, 9)

@@ -1,13 +1,10 @@
 """Estimates of a plan's time and memory before it starts, and their sources."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.helpers.app.saved_runs import stream
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.model import Case, Ceilings, Device, Plan, Simulation
 from cpugpu_tui.model.event import to_plain
@@ -52,14 +49,14 @@ def timed(number: int, plan: Plan = PLAN, seconds: float | None = 42.0, call_ns:
     return TimedRun(number, 0, duration_ns, json.dumps(to_plain(plan)), calls)
 
 
-def test_an_earlier_run_of_the_same_plan_tells_the_time_as_it_was(words: GoldenWords) -> None:
+def test_an_earlier_run_of_the_same_plan_tells_the_time_as_it_was(words):
     found = estimate(replace(PLAN, gaps=True), 1, (CPU, GPU), earlier_of([timed(12), timed(9, seconds=40)]), ())
     assert found.seconds == 40, "a pause is part of the longer one"
     assert not found.is_least
     words(found.source)
 
 
-def test_several_runs_take_several_times_as_long() -> None:
+def test_several_runs_take_several_times_as_long():
     assert estimate(PLAN, 5, (CPU, GPU), earlier_of([timed(12)]), ()).seconds == 210
 
 
@@ -68,13 +65,13 @@ def test_several_runs_take_several_times_as_long() -> None:
     [{"rounds": 30}, {"scale": "small"}, {"devices": ("cpu",)}, {"budget_s": 1.0}, {"simulation": Simulation()}],
     ids=str,
 )
-def test_a_run_of_another_plan_is_not_taken_for_this_one(change: dict[str, object]) -> None:
+def test_a_run_of_another_plan_is_not_taken_for_this_one(change):
     other = replace(PLAN, **change)  # type: ignore[arg-type]
     assert likeness(to_plain(other)) != likeness(to_plain(PLAN))
     assert estimate(PLAN, 1, (CPU, GPU), earlier_of([timed(12, other)]), ()).is_least
 
 
-def test_calls_of_other_runs_tell_the_least_time(words: GoldenWords) -> None:
+def test_calls_of_other_runs_tell_the_least_time(words):
     """A stopped run has no time for the whole plan, but times of calls."""
     found = estimate(
         PLAN, 1, (CPU, GPU), earlier_of([timed(12, seconds=None), timed(9, seconds=None, call_ns=9e9)]), ()
@@ -85,7 +82,7 @@ def test_calls_of_other_runs_tell_the_least_time(words: GoldenWords) -> None:
     words(found.source)
 
 
-def test_without_any_run_the_machine_card_tells_it_from_flops_and_bytes(words: GoldenWords) -> None:
+def test_without_any_run_the_machine_card_tells_it_from_flops_and_bytes(words):
     found = estimate(PLAN, 1, (CPU, GPU), NOTHING_EARLIER, CARDS)
     assert found.is_least
     words(found.source)
@@ -94,13 +91,13 @@ def test_without_any_run_the_machine_card_tells_it_from_flops_and_bytes(words: G
     assert large.seconds > 2 * 30_000**3 / 1e12, "54 TFLOP at 1 TFLOP/s"
 
 
-def test_a_time_from_both_sources_names_both(words: GoldenWords) -> None:
+def test_a_time_from_both_sources_names_both(words):
     one = build_plan(PlanRequest(("matmul",), sizes="64"))
     found = estimate(PLAN, 1, (CPU, GPU), earlier_of([timed(3, one)]), CARDS)
     words(found.source)
 
 
-def test_an_unknown_time_says_why(words: GoldenWords) -> None:
+def test_an_unknown_time_says_why(words):
     nothing = estimate(PLAN, 1, (CPU, GPU), NOTHING_EARLIER, CARDS[:1])
     assert nothing.seconds is None
     words(nothing.source)
@@ -109,7 +106,7 @@ def test_an_unknown_time_says_why(words: GoldenWords) -> None:
     words(unasked.source)
 
 
-def test_a_search_has_no_upper_bound(words: GoldenWords) -> None:
+def test_a_search_has_no_upper_bound(words):
     plan = build_plan(PlanRequest(("quick",)))
     found = estimate(plan, 1, (CPU, GPU), earlier_of([timed(12, plan, seconds=None)]), ())
     assert found.seconds is not None
@@ -117,22 +114,22 @@ def test_a_search_has_no_upper_bound(words: GoldenWords) -> None:
     words(found.source)
 
 
-def test_another_device_of_the_same_number_is_another_device() -> None:
+def test_another_device_of_the_same_number_is_another_device():
     other = Device("cuda:0", "NVIDIA A100", "GPU-2")
     assert estimate(PLAN, 1, (CPU, other), earlier_of([timed(12, seconds=None)]), CARDS).seconds is None
 
 
-def test_made_up_times_are_not_estimated_from_what_they_pretend() -> None:
+def test_made_up_times_are_not_estimated_from_what_they_pretend():
     plan = replace(PLAN, simulation=Simulation())
     assert estimate(plan, 1, (CPU, GPU), earlier_of([timed(12, seconds=None)]), CARDS).seconds is None
 
 
-def test_a_limit_that_was_asked_for_is_the_most() -> None:
+def test_a_limit_that_was_asked_for_is_the_most():
     plan = replace(PLAN, max_seconds=0.5)
     assert estimate(plan, 1, (CPU, GPU), earlier_of([timed(12, seconds=None)]), ()).seconds == 0.5
 
 
-def test_a_survey_takes_at_most_its_time() -> None:
+def test_a_survey_takes_at_most_its_time():
     plan = build_plan(PlanRequest(("survey",), only=("matmul",)))
     assert plan.search.limit_s is not None
     found = estimate(plan, 1, (CPU, GPU), NOTHING_EARLIER, CARDS)
@@ -141,25 +138,25 @@ def test_a_survey_takes_at_most_its_time() -> None:
     assert found.seconds < found.most_seconds
 
 
-def test_threads_of_another_number_have_no_rate_on_the_card() -> None:
+def test_threads_of_another_number_have_no_rate_on_the_card():
     plan = build_plan(PlanRequest(("matmul",), sizes="64", threads="1"))
     assert estimate(plan, 1, (CPU,), NOTHING_EARLIER, CARDS).seconds is None
 
 
-def test_the_memory_is_that_of_the_largest_case() -> None:
+def test_the_memory_is_that_of_the_largest_case():
     found = estimate(PLAN, 1, (), NOTHING_EARLIER, ())
     assert found.memory_bytes == 3 * 1024**2 * 4
     assert found.memory_case == Case("matmul", 1024)
 
 
-def test_only_the_agent_knows_a_workload_of_ones_own(words: GoldenWords) -> None:
+def test_only_the_agent_knows_a_workload_of_ones_own(words):
     plan = Plan("gelu", (Case("gelu", 10),))
     found = estimate(plan, 1, (CPU,), NOTHING_EARLIER, CARDS)
     assert (found.memory_bytes, found.memory_case, found.seconds) == (None, None, None)
     words(found.source)
 
 
-def test_auto_is_the_cpu_and_the_first_gpu_of_those_reported() -> None:
+def test_auto_is_the_cpu_and_the_first_gpu_of_those_reported():
     second = Device("cuda:1", "NVIDIA H200", "GPU-2")
     assert devices_of(replace(PLAN, devices=("auto",)), (CPU, GPU, second)) == (CPU, GPU)
     assert devices_of(replace(PLAN, devices=("auto",)), (CPU,)) == (CPU,)
@@ -168,13 +165,13 @@ def test_auto_is_the_cpu_and_the_first_gpu_of_those_reported() -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     found = Store.open(tmp_path / "results.db")
     yield found
     found.close()
 
 
-def test_the_history_tells_it(store: Store) -> None:
+def test_the_history_tells_it(store):
     store.import_run(stream("whole", PLAN))
     (run,) = store.timed_runs("box", simulated=False, limit=10)
     assert run.duration_ns == 42 * 10**9
@@ -184,7 +181,7 @@ def test_the_history_tells_it(store: Store) -> None:
     assert store.timed_runs("box", simulated=True, limit=10) == []
 
 
-def test_of_a_run_that_was_stopped_only_its_calls_count(store: Store) -> None:
+def test_of_a_run_that_was_stopped_only_its_calls_count(store):
     store.import_run(stream("half", PLAN, status="stopped"))
     store.import_run(stream("broken", PLAN, status="failed"))
     (run,) = store.timed_runs("box", simulated=False, limit=10)
@@ -192,16 +189,14 @@ def test_of_a_run_that_was_stopped_only_its_calls_count(store: Store) -> None:
     assert len(run.call_ns) == 6
 
 
-def test_a_history_of_large_sweeps_is_not_read_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_of_large_sweeps_is_not_read_to_its_end(store, monkeypatch):
     monkeypatch.setattr(timed_module, "MOST_CALLS", 6)
     for number in range(4):
         store.import_run(stream(f"r{number}", PLAN))
     assert [run.number for run in store.timed_runs("box", simulated=False, limit=10)] == [4, 3]
 
 
-def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_kept(monkeypatch):
     """A key of the form took 141 ms with 9,000 cases."""
     built, alike = [], []
     base = PlanRequest(("matmul",))
@@ -215,7 +210,7 @@ def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_k
     assert [request.sizes for request in built] == ["1:9000:1", "1:3000:1"]
 
 
-def test_a_plan_that_is_not_compared_is_never_kept() -> None:
+def test_a_plan_that_is_not_compared_is_never_kept():
     count = MOST_PLAN // LEAST_CASE + 1
     plan = build_plan(PlanRequest(("matmul",), sizes=f"1:{count + 1}:1"))
     assert not earlier_of([timed(12, plan)]).runs

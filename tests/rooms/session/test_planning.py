@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.config.parsing import FieldError, parse_simulation, parse_threads
 from cpugpu_tui.config.sizes import MAX_CASES, parse_sizes, sizes_text
@@ -41,7 +40,7 @@ def assert_said_well(error: CpuGpuError) -> None:
         ("1000000000000", (10**12,)),
     ],
 )
-def test_sizes_are_read_as_the_help_says(text: str, sizes: tuple[int, ...]) -> None:
+def test_sizes_are_read_as_the_help_says(text, sizes):
     assert parse_sizes(text) == sizes
 
 
@@ -53,7 +52,7 @@ def test_sizes_are_read_as_the_help_says(text: str, sizes: tuple[int, ...]) -> N
     ],
     ids=lambda text: text[:20],
 )  # fmt: skip
-def test_sizes_that_are_none_are_refused_in_a_sentence(text: str) -> None:
+def test_sizes_that_are_none_are_refused_in_a_sentence(text):
     with pytest.raises(FieldError) as caught:
         parse_sizes(text)
     assert caught.value.field == "sizes"
@@ -62,20 +61,20 @@ def test_sizes_that_are_none_are_refused_in_a_sentence(text: str) -> None:
 
 
 @given(st.lists(SIZES, min_size=1, max_size=20, unique=True))
-def test_a_list_of_sizes_comes_back(sizes: list[int]) -> None:
+def test_a_list_of_sizes_comes_back(sizes):
     assert parse_sizes(", ".join(map(str, sizes))) == parse_sizes(sizes_text(sizes)) == tuple(sizes)
     assert parse_sizes(",".join(map(str, sorted(sizes)))) == tuple(sorted(sizes))
     assert parse_sizes(", ".join(f"{size:,}".replace(",", "_") for size in sizes)) == tuple(sizes)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 200))
-def test_a_range_of_sizes_is_pythons(start: int, step: int, count: int) -> None:
+def test_a_range_of_sizes_is_pythons(start, step, count):
     stop = start + step * count
     assert parse_sizes(f"{start}:{stop}:{step}") == tuple(range(start, stop, step))
 
 
 @given(st.text() | st.text("0123456789:,.e+- ", max_size=20))
-def test_any_text_gives_sizes_or_a_sentence(text: str) -> None:
+def test_any_text_gives_sizes_or_a_sentence(text):
     try:
         sizes = parse_sizes(text)
     except FieldError:
@@ -88,20 +87,20 @@ def test_any_text_gives_sizes_or_a_sentence(text: str) -> None:
 # ------------------------------------------------------------------ threads, simulation
 
 
-def test_threads_are_counts_and_all() -> None:
+def test_threads_are_counts_and_all():
     assert parse_threads("all") == (0,)
     assert parse_threads("1, 4,all,4") == (1, 4, 0)
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "some", "4097", "1,,2"])
-def test_threads_that_are_none_are_refused(text: str) -> None:
+def test_threads_that_are_none_are_refused(text):
     with pytest.raises(FieldError) as caught:
         parse_threads(text)
     assert caught.value.field == "threads"
     assert_said_well(caught.value)
 
 
-def test_a_simulated_machine_is_default_or_what_is_said() -> None:
+def test_a_simulated_machine_is_default_or_what_is_said():
     assert parse_simulation("default") == Simulation()
     assert parse_simulation("") == Simulation()
     assert parse_simulation("noise=0.5, seed=3,gpus=0") == Simulation(noise=0.5, seed=3, gpus=0)
@@ -110,7 +109,7 @@ def test_a_simulated_machine_is_default_or_what_is_said() -> None:
 @pytest.mark.parametrize(
     "text", ["fast", "speed=3", "noise", "noise=", "noise=loud", "seed=1.5", "noise=nan", "pace=inf", "launch_ns=-1"]
 )
-def test_a_simulated_machine_that_cannot_be_is_refused(text: str) -> None:
+def test_a_simulated_machine_that_cannot_be_is_refused(text):
     with pytest.raises(FieldError) as caught:
         parse_simulation(text)
     assert caught.value.field == "simulation"
@@ -120,7 +119,7 @@ def test_a_simulated_machine_that_cannot_be_is_refused(text: str) -> None:
 # ------------------------------------------------------------------ plans
 
 
-def test_a_first_run_needs_no_word() -> None:
+def test_a_first_run_needs_no_word():
     plan = build_plan(PlanRequest())
     assert plan.name == "quick"
     assert [case.size for case in plan.cases] == [16, 50, 100, 200, 500, 1000, 2048]
@@ -133,7 +132,7 @@ def test_a_first_run_needs_no_word() -> None:
     assert plan.devices == ("auto",)
 
 
-def test_the_publications_sweeps_are_theirs() -> None:
+def test_the_publications_sweeps_are_theirs():
     sweep = build_plan(PlanRequest(("matmul-sweep",)))
     assert [case.size for case in sweep.cases] == list(range(1, 10_000, 50))
     assert sweep.budget_s == 1.0
@@ -144,12 +143,12 @@ def test_the_publications_sweeps_are_theirs() -> None:
     assert dot.budget_s == 5.0
 
 
-def test_a_sweep_of_over_20_sizes_has_a_second_per_device_and_case() -> None:
+def test_a_sweep_of_over_20_sizes_has_a_second_per_device_and_case():
     assert build_plan(PlanRequest(("vector-dot",), sizes="1:21:1", variant="dot")).budget_s == 5.0
     assert build_plan(PlanRequest(("vector-dot",), sizes="1:22:1", variant="dot")).budget_s == 1.0
 
 
-def test_a_workload_runs_at_its_own_sizes_and_a_case_only_once() -> None:
+def test_a_workload_runs_at_its_own_sizes_and_a_case_only_once():
     plan = build_plan(PlanRequest(("matmul", "quick"), threads="1,all", devices=("cpu", "cuda", "cpu")))
     assert plan.name == "matmul+quick"
     assert plan.devices == ("cpu", "cuda")
@@ -158,7 +157,7 @@ def test_a_workload_runs_at_its_own_sizes_and_a_case_only_once() -> None:
     assert len({case.key for case in plan.cases}) == 16
 
 
-def test_what_a_person_names_is_for_the_workloads_of_a_preset_that_have_it() -> None:
+def test_what_a_person_names_is_for_the_workloads_of_a_preset_that_have_it():
     moved = build_plan(PlanRequest(("transfer",), variant="h2d-pageable"))
     assert {(case.workload, case.variant) for case in moved.cases} == {
         ("transfer", "h2d-pageable"), ("transfer-model", "h2d"), ("transfer-model", "d2h"),
@@ -178,7 +177,7 @@ def test_what_a_person_names_is_for_the_workloads_of_a_preset_that_have_it() -> 
     ],
     ids=lambda request: "+".join(request.names),
 )
-def test_a_search_with_one_size_is_refused(request_: PlanRequest, words: GoldenWords) -> None:
+def test_a_search_with_one_size_is_refused(request_, words):
     with pytest.raises(FieldError) as caught:
         build_plan(request_)
     assert caught.value.field == "sizes"
@@ -188,13 +187,13 @@ def test_a_search_with_one_size_is_refused(request_: PlanRequest, words: GoldenW
     words(str(caught.value))
 
 
-def test_a_search_of_one_size_has_a_range_with_a_larger_end() -> None:
+def test_a_search_of_one_size_has_a_range_with_a_larger_end():
     plan = build_plan(PlanRequest(("mnist-mlp",), find_crossover=True, max_size="4096"))
     sizes = [case.size for case in plan.cases]
     assert (min(sizes), max(sizes)) == (32, 4096)
 
 
-def test_a_range_without_a_step_is_a_search_with_exactly_these_rounds() -> None:
+def test_a_range_without_a_step_is_a_search_with_exactly_these_rounds():
     plan = build_plan(PlanRequest(("matmul",), sizes="16:4096", rounds=7))
     assert plan.search is not None
     assert (plan.rounds, plan.max_rounds) == (7, 7)
@@ -203,13 +202,13 @@ def test_a_range_without_a_step_is_a_search_with_exactly_these_rounds() -> None:
     assert (listed.search, len(listed.cases)) == (None, 3)
 
 
-def test_a_variant_has_one_name() -> None:
+def test_a_variant_has_one_name():
     """Otherwise `default` and `matmul` would be two rows of the same case."""
     named = build_plan(PlanRequest(("vector-dot",), sizes="100", variant="matmul"))
     assert build_plan(PlanRequest(("vector-dot",), sizes="100", variant="default")).cases == named.cases
 
 
-def test_several_variants_make_a_row_each_and_each_must_exist() -> None:
+def test_several_variants_make_a_row_each_and_each_must_exist():
     both = build_plan(PlanRequest(("softmax",), sizes="8,16", variant="default,compiled"))
     assert [(case.size, case.variant) for case in both.cases] == [
         (size, variant) for size in (8, 16) for variant in ("default", "compiled")
@@ -220,7 +219,7 @@ def test_several_variants_make_a_row_each_and_each_must_exist() -> None:
         assert error.value.field == "variant"
 
 
-def test_a_survey_searches_each_workload_and_leaves_out_those_without_the_dtype() -> None:
+def test_a_survey_searches_each_workload_and_leaves_out_those_without_the_dtype():
     plan = build_plan(PlanRequest(("survey",)))
     assert plan.search.limit_s
     surveyed = {case.workload for case in plan.cases}
@@ -231,7 +230,7 @@ def test_a_survey_searches_each_workload_and_leaves_out_those_without_the_dtype(
     assert {case.dtype for case in half.cases} == {"float16"}
 
 
-def test_a_survey_can_be_of_some_workloads_only(words: GoldenWords) -> None:
+def test_a_survey_can_be_of_some_workloads_only(words):
     plan = build_plan(PlanRequest(("survey",), only=("svd", "matmul")))
     assert plan.name == "survey"
     assert list(dict.fromkeys(case.workload for case in plan.cases)) == ["matmul", "svd"]
@@ -242,7 +241,7 @@ def test_a_survey_can_be_of_some_workloads_only(words: GoldenWords) -> None:
         words(str(caught.value))
 
 
-def test_what_was_asked_for_is_in_the_plan() -> None:
+def test_what_was_asked_for_is_in_the_plan():
     machine = Simulation(seed=5)
     plan = build_plan(
         PlanRequest(
@@ -256,7 +255,7 @@ def test_what_was_asked_for_is_in_the_plan() -> None:
     assert plan.gaps
 
 
-def test_the_runs_of_a_series_share_its_time() -> None:
+def test_the_runs_of_a_series_share_its_time():
     """Help said "of the whole run", and each of them had the whole limit."""
     assert build_plan(PlanRequest(("matmul",), "32", repeat=3, max_seconds=60.0)).max_seconds == 20
 
@@ -285,7 +284,7 @@ def test_the_runs_of_a_series_share_its_time() -> None:
         ("rounds", {"names": ("matmul",), "sizes": "16:4096", "rounds": 4}),
     ],
 )
-def test_a_wrong_field_is_named_in_a_sentence(field: str, changes: dict[str, object], words: GoldenWords) -> None:
+def test_a_wrong_field_is_named_in_a_sentence(field, changes, words):
     with pytest.raises(FieldError) as caught:
         build_plan(replace(PlanRequest(), **changes))
     assert caught.value.field == field
@@ -294,13 +293,13 @@ def test_a_wrong_field_is_named_in_a_sentence(field: str, changes: dict[str, obj
 
 
 @pytest.mark.parametrize(("typed", "dtype"), [("bf16", "bfloat16"), ("half", "float16"), ("FP32", "float32")])
-def test_a_dtype_has_its_full_name_in_the_plan(typed: str, dtype: str) -> None:
+def test_a_dtype_has_its_full_name_in_the_plan(typed, dtype):
     plan = build_plan(PlanRequest(("matmul",), sizes="8", dtype=typed))
     assert {case.dtype for case in plan.cases} == {dtype}
 
 
 @pytest.mark.parametrize(("typed", "near"), [("matmull", "matmul"), ("mnist-widht", "mnist-width"), ("zzz", "")])
-def test_a_mistyped_name_gets_the_nearest_one_as_remedy(typed: str, near: str, words: GoldenWords) -> None:
+def test_a_mistyped_name_gets_the_nearest_one_as_remedy(typed, near, words):
     with pytest.raises(FieldError, match=repr(typed)) as caught:
         build_plan(PlanRequest((typed,)))
     assert repr(near) in caught.value.remedy if near else "'" not in caught.value.remedy
@@ -308,7 +307,7 @@ def test_a_mistyped_name_gets_the_nearest_one_as_remedy(typed: str, near: str, w
     words(str(caught.value))
 
 
-def test_sizes_are_those_of_the_first_axis_of_a_preset() -> None:
+def test_sizes_are_those_of_the_first_axis_of_a_preset():
     cases = build_plan(PlanRequest(("transfer",), sizes="4,268435456")).cases
     assert {case.size for case in cases if case.workload == "transfer"} == {4, 268435456}
     assert {case.size for case in cases if case.workload == "transfer-model"} == {1}

@@ -3,12 +3,10 @@
 import shlex
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import FAST
 from typer.testing import CliRunner
 
 from cpugpu_tui.cli import commands as command_files
@@ -53,7 +51,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=range(len(REQUESTS)))
-def test_it_gives_the_same_plan(request_: PlanRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_gives_the_same_plan(request_, monkeypatch):
     plan = build_plan(request_)
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment=environment(request_))
     asked = asked_by(repeat_text(started), monkeypatch)
@@ -67,7 +65,7 @@ def environment(request: PlanRequest) -> dict[str, Any]:
     return told if request.case_timeout_s is None else {**told, "case_timeout_s": request.case_timeout_s}
 
 
-def test_a_range_is_named_only_where_a_person_named_one() -> None:
+def test_a_range_is_named_only_where_a_person_named_one():
     plans = map(build_plan, (
         PlanRequest(("matmul", "vector-dot"), find_crossover=True, starts=5),
         PlanRequest(("mnist-mlp",), find_crossover=True, max_size="256", starts=5),
@@ -81,9 +79,7 @@ def test_a_range_is_named_only_where_a_person_named_one() -> None:
     ]
 
 
-def test_sizes_of_an_own_workload_are_named_although_a_worker_thread_registered_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_sizes_of_an_own_workload_are_named_although_a_worker_thread_registered_it(monkeypatch):
     own = copy(REGISTRY["matmul"])
     monkeypatch.setattr(own, "name", "own", raising=False)
     sizes = own.info().sizes
@@ -103,7 +99,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("cases", ROWS, ids=range(len(ROWS)))
-def test_a_list_of_sizes_needs_no_saved_words(cases: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_sizes_needs_no_saved_words(cases, monkeypatch):
     """A row that was run alone, and runs of older versions."""
     started = RunStarted(run_id="r", series_id="s", plan=Plan("any", tuple(cases)), environment={})
     (command,) = repeat_commands(started)
@@ -111,7 +107,7 @@ def test_a_list_of_sizes_needs_no_saved_words(cases: list[Case], monkeypatch: py
     assert build_plan(asked).cases == tuple(cases)
 
 
-def test_no_command_is_invented_for_a_search_of_an_older_version(words: GoldenWords) -> None:
+def test_no_command_is_invented_for_a_search_of_an_older_version(words):
     plan = replace(build_plan(PlanRequest(("matmul",), sizes="16:500")), words=())
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment={})
     assert repeat_commands(started) == ()
@@ -133,9 +129,7 @@ FACES = [
 
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: " ".join(face[:2])[:30])
-def test_every_printed_command_is_read_by_the_program_and_gives_the_same_cases(
-    face: tuple[str, ...], cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_printed_command_is_read_by_the_program_and_gives_the_same_cases(face, cpugpu, tmp_path, monkeypatch):
     (tmp_path / "my_model.py").write_text("import torch\n\ndef forward(n):\n    return torch.ones(n)\n")
     face = tuple(word.replace("{code}", str(tmp_path / "my_model.py")) for word in face)
     more = () if face[0] == "demo" else ("--simulate", FAST)
@@ -224,7 +218,7 @@ class B(Copy):
 """
 
 
-def test_running_what_a_run_of_own_workloads_prints_runs_the_same_cases(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_running_what_a_run_of_own_workloads_prints_runs_the_same_cases(cpugpu, tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     first = cpugpu.here("run", "copy-a", "copy-b", "--workloads", tmp_path / "own.py", "--simulate", FAST)
     printed = [line.removeprefix("Again: ") for line in first.out.splitlines() if line.startswith("Again: ")]

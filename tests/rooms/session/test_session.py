@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import plan_of
 from tests.helpers.runs.scripted import (
     HELLO,
@@ -50,7 +49,7 @@ def run(*arguments: Any, **more: Any) -> tuple[RunFinished, list[Event]]:
 # ------------------------------------------------------------------ a good run
 
 
-def test_a_run_begins_with_who_runs_what_and_ends_with_how() -> None:
+def test_a_run_begins_with_who_runs_what_and_ends_with_how():
     plan = three_cases()
     finished, events = run(plan, well, facts={"argv": ["run"]}, series_id="series")
     started = events[0]
@@ -61,17 +60,17 @@ def test_a_run_begins_with_who_runs_what_and_ends_with_how() -> None:
     assert statuses(events) == ["ok"] * 3
 
 
-def test_the_stream_is_numbered_without_a_hole() -> None:
+def test_the_stream_is_numbered_without_a_hole():
     _, events = run(three_cases(), dies_at(64), well)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
-def test_the_devices_are_told_once() -> None:
+def test_the_devices_are_told_once():
     _, events = run(three_cases(), dies_at(64), well)
     assert len([event for event in events if isinstance(event, DevicesFound)]) == 1
 
 
-def test_ids_sort_by_time() -> None:
+def test_ids_sort_by_time():
     ids = [new_id() for _ in range(50)]
     assert sorted(ids, key=lambda one: one[:11]) == ids
     assert len(set(ids)) == 50
@@ -88,7 +87,7 @@ def logged_run(plan: Plan, *scripts: Any) -> list[Any]:
     return log
 
 
-def test_a_case_is_saved_whole_before_it_is_shown() -> None:
+def test_a_case_is_saved_whole_before_it_is_shown():
     log = logged_run(three_cases(), well)
     for index, entry in enumerate(log):
         if entry[0] == "shown" and isinstance(entry[1], CaseFinished | CaseFailed):
@@ -100,7 +99,7 @@ def test_a_case_is_saved_whole_before_it_is_shown() -> None:
             assert events == [e for e in shown if type(e).__name__ not in elsewhere]
 
 
-def test_the_run_itself_is_saved_first_and_its_number_shown() -> None:
+def test_the_run_itself_is_saved_first_and_its_number_shown():
     log = logged_run(three_cases(), well)
     assert [entry[:2] for entry in log[:1]] == [("saved", "run")]
     assert log[1][1].number == 7
@@ -108,7 +107,7 @@ def test_the_run_itself_is_saved_first_and_its_number_shown() -> None:
     assert log[-1][1] == log[-2][2]
 
 
-def test_a_crashed_case_is_saved_with_what_was_known_of_it() -> None:
+def test_a_crashed_case_is_saved_with_what_was_known_of_it():
     log = logged_run(three_cases(), dies_at(64), well)
     (crashed,) = [e for e in log if e[:2] == ("saved", "case") and isinstance(e[2][-1], CaseFailed)]
     assert isinstance(crashed[2][0], CaseStarted)
@@ -116,7 +115,7 @@ def test_a_crashed_case_is_saved_with_what_was_known_of_it() -> None:
 
 
 @pytest.mark.parametrize("fails_from", [0, 1, 2, 3, 5])
-def test_a_store_that_fails_costs_nothing_once_it_works_again(fails_from: int) -> None:
+def test_a_store_that_fails_costs_nothing_once_it_works_again(fails_from):
     whole = [entry[:2] for entry in logged_run(three_cases(), well) if entry[0] == "saved"]
     log: list[Any] = []
     store = ListStore(log, fails_from)
@@ -135,7 +134,7 @@ def test_a_store_that_fails_costs_nothing_once_it_works_again(fails_from: int) -
     assert session.saver.number == 7
 
 
-def test_a_run_that_never_began_is_not_saved_and_says_nothing_of_the_history() -> None:
+def test_a_run_that_never_began_is_not_saved_and_says_nothing_of_the_history():
     log: list[Any] = []
     agents = (ScriptedAgent(well, [KILLED]), ScriptedAgent(well, [KILLED]))
     session, _ = session_of(three_cases(), *agents, store=ListStore(log))
@@ -151,7 +150,7 @@ def reading(value: float) -> TelemetryRead:
     return TelemetryRead(host={"cpu_pct": Reading(value)}, seq=99)
 
 
-def test_telemetry_becomes_part_of_the_stream_and_is_saved_with_the_next_case() -> None:
+def test_telemetry_becomes_part_of_the_stream_and_is_saved_with_the_next_case():
     log: list[Any] = []
 
     def script(plan: Plan) -> list[Any]:
@@ -178,7 +177,7 @@ def test_telemetry_becomes_part_of_the_stream_and_is_saved_with_the_next_case() 
 
 
 @pytest.mark.parametrize("phase", ["inputs", "first call", "warm-up", "round"])
-def test_a_dead_agent_costs_one_case_and_is_replaced(phase: str, words: GoldenWords) -> None:
+def test_a_dead_agent_costs_one_case_and_is_replaced(phase, words):
     plan = three_cases()
     session, agents = session_of(plan, dies_at(64, phase=phase), well)
     events: list[Event] = []
@@ -192,23 +191,23 @@ def test_a_dead_agent_costs_one_case_and_is_replaced(phase: str, words: GoldenWo
     assert [case.size for case in remaining.cases] in ([32, 128], [128])
 
 
-def test_every_death_costs_its_own_case_only() -> None:
+def test_every_death_costs_its_own_case_only():
     _, events = run(plan_of(16, 32, 64, 128), dies_at(16), dies_at(64), dies_at(128), well)
     assert statuses(events) == ["crashed", "ok", "crashed", "crashed"]
 
 
-def test_when_the_last_case_kills_the_run_is_done() -> None:
+def test_when_the_last_case_kills_the_run_is_done():
     finished, events = run(plan_of(64), dies_at(64))
     assert (finished.status, finished.exit_code) == ("done", EXIT_CASES_FAILED)
     assert statuses(events) == ["crashed"]
 
 
-def test_an_agent_that_exits_is_reported_with_its_exit_code(words: GoldenWords) -> None:
+def test_an_agent_that_exits_is_reported_with_its_exit_code(words):
     _, events = run(plan_of(64), dies_at(64, Gone(134)))
     words(failures(events)[64].message)
 
 
-def test_an_agent_that_dies_between_cases_costs_none() -> None:
+def test_an_agent_that_dies_between_cases_costs_none():
     """Its case has failed already; a new agent gets the others."""
 
     def sticky(plan: Plan) -> list[Any]:
@@ -222,7 +221,7 @@ def test_an_agent_that_dies_between_cases_costs_none() -> None:
 
 
 @pytest.mark.parametrize("first", [dead, ScriptedAgent(well, [KILLED])], ids=["after its hello", "before its hello"])
-def test_one_agent_may_die_before_it_gets_anywhere(first: Any) -> None:
+def test_one_agent_may_die_before_it_gets_anywhere(first):
     """Another program may kill it at any time."""
     finished, events = run(three_cases(), first, well)
     assert statuses(events) == ["ok"] * 3
@@ -230,20 +229,20 @@ def test_one_agent_may_die_before_it_gets_anywhere(first: Any) -> None:
 
 
 @pytest.mark.parametrize("first", [dead, ScriptedAgent(well, [KILLED])], ids=["after its hello", "before its hello"])
-def test_also_in_the_middle_of_a_run(first: Any) -> None:
+def test_also_in_the_middle_of_a_run(first):
     finished, events = run(three_cases(), dies_at(64), first, well)
     assert statuses(events) == ["ok", "crashed", "ok"]
     assert finished.exit_code == EXIT_CASES_FAILED
 
 
-def test_agents_that_only_die_are_not_started_for_ever(words: GoldenWords) -> None:
+def test_agents_that_only_die_are_not_started_for_ever(words):
     finished, events = run(three_cases(), dead, dead)
     assert finished.status == "failed"
     words(f"{finished.message} {finished.remedy}")
     assert set(statuses(events)) == {"skipped"}
 
 
-def test_an_interpreter_that_never_says_hello_is_an_error(words: GoldenWords) -> None:
+def test_an_interpreter_that_never_says_hello_is_an_error(words):
     silent = [ScriptedAgent(well, [Gone(127, ("sh: not found",))]) for _ in range(2)]
     finished, events = run(three_cases(), *silent)
     assert finished.exit_code == EXIT_UNFIT
@@ -251,13 +250,13 @@ def test_an_interpreter_that_never_says_hello_is_an_error(words: GoldenWords) ->
     assert events == [finished]
 
 
-def test_another_protocol_is_not_tried_twice() -> None:
+def test_another_protocol_is_not_tried_twice():
     problem = ProtocolError("The agent speaks protocol 2, this app speaks 1.", "Use the same version.")
     finished, _ = run(three_cases(), ScriptedAgent(well, [Gone(-9, error=problem)]))
     assert (finished.message, finished.remedy, finished.exit_code) == (problem.message, problem.remedy, EXIT_UNFIT)
 
 
-def test_an_interpreter_that_does_not_exist_is_a_failed_run() -> None:
+def test_an_interpreter_that_does_not_exist_is_a_failed_run():
     session, agents = session_of(three_cases())
     problem = UsageError("Interpreter 'x' not found.", "Use another one.")
 
@@ -269,7 +268,7 @@ def test_an_interpreter_that_does_not_exist_is_a_failed_run() -> None:
     assert (finished.status, finished.message, finished.exit_code) == ("failed", problem.message, EXIT_USAGE)
 
 
-def test_without_torch_only_a_simulated_machine_runs(words: GoldenWords) -> None:
+def test_without_torch_only_a_simulated_machine_runs(words):
     plan = replace(three_cases(), simulation=None)
     hello = replace(HELLO, environment={**HELLO.environment, "torch_error": "No module named 'torch'"})
     finished, events = run(plan, ScriptedAgent(well, [hello]))

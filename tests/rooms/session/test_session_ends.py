@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs import scripted
 from tests.helpers.runs.recorder import plan_of
 
@@ -32,7 +31,7 @@ def gives_up(session: Any, most: int = 100) -> None:
 # ------------------------------------------------------------------ time limits
 
 
-def test_a_case_without_an_answer_times_out_and_the_rest_goes_on(words: GoldenWords) -> None:
+def test_a_case_without_an_answer_times_out_and_the_rest_goes_on(words):
     session, agents = scripted.session_of(
         scripted.three_cases(), scripted.silent_at(64), scripted.well, case_timeout_s=0.05
     )
@@ -45,7 +44,7 @@ def test_a_case_without_an_answer_times_out_and_the_rest_goes_on(words: GoldenWo
 
 
 @pytest.mark.parametrize("phase", [model.COMPILER_START, model.COMPILING])
-def test_a_compiler_that_never_ends_costs_its_row_alone(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_never_ends_costs_its_row_alone(phase, monkeypatch):
     monkeypatch.setattr(session_module, "COMPILE_LIMIT_S", 0.05)
     session, _ = scripted.session_of(scripted.three_cases(), compiling_at(64, phase), scripted.well)
     gives_up(session)
@@ -66,7 +65,7 @@ def compiling_at(size: int, phase: str) -> scripted.Script:
     return script
 
 
-def test_a_paused_case_does_not_time_out() -> None:
+def test_a_paused_case_does_not_time_out():
     session, agents = scripted.session_of(scripted.three_cases(), scripted.silent_at(64), case_timeout_s=0.05)
     ticks: list[float] = []
     honest = session._next
@@ -88,7 +87,7 @@ def test_a_paused_case_does_not_time_out() -> None:
     assert agents.agents[0].commands[-1] == "resume"
 
 
-def test_an_import_that_never_ends_fails_the_run_with_its_line(words: GoldenWords) -> None:
+def test_an_import_that_never_ends_fails_the_run_with_its_line(words):
     script = [model.WorkloadsLoading(source="/a.py"), model.WorkloadsLoading(source="/a.py, line 3")]
     session, agents = scripted.session_of(scripted.three_cases(), lambda plan: script, case_timeout_s=0.05)
     gives_up(session)
@@ -100,7 +99,7 @@ def test_an_import_that_never_ends_fails_the_run_with_its_line(words: GoldenWord
     assert (agents.taken, agents.agents[0].ended) == (1, [False])
 
 
-def test_an_import_that_has_ended_is_not_blamed_for_a_case() -> None:
+def test_an_import_that_has_ended_is_not_blamed_for_a_case():
     def script(plan: model.Plan) -> list[Any]:
         return [model.WorkloadsLoading(source="/a.py"), *scripted.silent_at(64)(plan)]
 
@@ -111,7 +110,7 @@ def test_an_import_that_has_ended_is_not_blamed_for_a_case() -> None:
     assert scripted.statuses(events) == ["ok", "timeout", "ok"]
 
 
-def test_a_fresh_agent_gets_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_agent_gets_the_time_that_is_left(monkeypatch):
     now_s = iter(float(s) for s in range(0, 10_000))
     monkeypatch.setattr(session_module.time, "monotonic", lambda: next(now_s))
     session, agents = scripted.session_of(plan_of(64, 128, max_seconds=9_000.0), scripted.dies_at(64), scripted.well)
@@ -120,7 +119,7 @@ def test_a_fresh_agent_gets_the_time_that_is_left(monkeypatch: pytest.MonkeyPatc
     assert 9_000 > limits[0] > limits[1] > 0
 
 
-def test_the_time_before_a_run_counts_towards_its_limit() -> None:
+def test_the_time_before_a_run_counts_towards_its_limit():
     """A run with --max-seconds 4 took up to 8.8 s: the limit began when the agent had its plan."""
     session, agents = scripted.session_of(plan_of(64, max_seconds=60.0), scripted.well, began_s=time.monotonic() - 50)
     session.run(lambda event: None)
@@ -129,7 +128,7 @@ def test_the_time_before_a_run_counts_towards_its_limit() -> None:
     assert 0 < plan.max_seconds <= 10
 
 
-def test_a_process_that_starts_for_longer_than_the_limit_is_not_waited_for(words: GoldenWords) -> None:
+def test_a_process_that_starts_for_longer_than_the_limit_is_not_waited_for(words):
     session, agents = scripted.session_of(
         plan_of(64, max_seconds=0.01), scripted.ScriptedAgent(scripted.well, greeting=())
     )
@@ -139,7 +138,7 @@ def test_a_process_that_starts_for_longer_than_the_limit_is_not_waited_for(words
     words(f"{finished.message} {finished.remedy}")
 
 
-def test_after_the_limit_no_other_process_is_waited_for() -> None:
+def test_after_the_limit_no_other_process_is_waited_for():
     def dying(plan: model.Plan) -> Any:
         return scripted.dies_at(64)(replace(plan, max_seconds=None))
 
@@ -183,7 +182,7 @@ def until_first_finished(plan: model.Plan) -> list[Any]:
     return messages[: over + 1]
 
 
-def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
+def test_a_stop_keeps_what_is_finished_and_skips_the_rest():
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     events = stop_after_first(
         session, agents, "stop", [model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)]
@@ -193,7 +192,7 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
     assert session.stopping
 
 
-def test_skipped_cases_are_saved_together_before_they_are_shown() -> None:
+def test_skipped_cases_are_saved_together_before_they_are_shown():
     log: list[Any] = []
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished, store=scripted.ListStore(log))
 
@@ -210,14 +209,14 @@ def test_skipped_cases_are_saved_together_before_they_are_shown() -> None:
     assert len(shown) == 2
 
 
-def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words: GoldenWords) -> None:
+def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words):
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     events = stop_after_first(session, agents, "kill", [Gone(-15)])
     assert agents.agents[0].ended[0] is False
     words(stopped_after_first(events).message)
 
 
-def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
+def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch, words):
     monkeypatch.setattr(session_module, "STOP_LIMIT_S", 0.05)
     monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.05)
     own = replace(scripted.three_cases(), own_files=(model.OwnFile("/a.py", "0" * 64),))
@@ -228,7 +227,7 @@ def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch: pytest.Mon
     words(stopped_after_first(events).message)
 
 
-def test_a_stop_ends_a_compiler_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_ends_a_compiler_at_once(monkeypatch):
     """It asks nobody whether the run is to end, and takes a minute on its first start."""
     monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.05)
     monkeypatch.setattr(session_module, "STOP_LIMIT_S", 1e9)
@@ -242,7 +241,7 @@ def test_a_stop_ends_a_compiler_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert stopped_after_first(events).exit_code == EXIT_INTERRUPTED
 
 
-def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch):
     monkeypatch.setattr(session_module, "STOP_LIMIT_S", 0.0)
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     honest, waits = session._next, []
@@ -260,7 +259,7 @@ def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch: pyt
     assert agents.agents[0].commands == ["stop"]
 
 
-def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch):
     timers: list[Any] = []
 
     class Timer:
@@ -280,7 +279,7 @@ def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch: pytest.Monke
     assert timers[0][0] <= 1.0
 
 
-def test_a_stop_before_the_agent_is_ready_ends_the_run_before_it_began() -> None:
+def test_a_stop_before_the_agent_is_ready_ends_the_run_before_it_began():
     session, _ = scripted.session_of(scripted.three_cases(), scripted.ScriptedAgent(scripted.well, []))
     session.stop()
     events: list[model.Event] = []
@@ -289,20 +288,20 @@ def test_a_stop_before_the_agent_is_ready_ends_the_run_before_it_began() -> None
     assert events == [finished]
 
 
-def test_a_crash_during_a_stop_starts_no_other_agent() -> None:
+def test_a_crash_during_a_stop_starts_no_other_agent():
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     events = stop_after_first(session, agents, "stop", [scripted.KILLED])
     assert agents.taken == 1
     assert events[-1].status == "stopped"
 
 
-def test_the_agent_is_ended_after_every_run() -> None:
+def test_the_agent_is_ended_after_every_run():
     session, agents = scripted.session_of(scripted.three_cases(), scripted.well)
     session.run(lambda event: None)
     assert agents.agents[0].ended == [False]
 
 
-def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
+def test_an_exception_of_whoever_watches_ends_the_agent_too():
     """As with `run --json | head`, when the reader exits."""
     session, agents = scripted.session_of(scripted.three_cases(), scripted.well)
 
@@ -314,7 +313,7 @@ def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
     assert agents.agents[0].ended == [False]
 
 
-def test_a_pause_before_the_plan_waits_for_it() -> None:
+def test_a_pause_before_the_plan_waits_for_it():
     """An agent takes its first line for the plan."""
     agent = scripted.ScriptedAgent(scripted.well)
     commands_at_plan: list[list[str]] = []
@@ -331,7 +330,7 @@ def test_a_pause_before_the_plan_waits_for_it() -> None:
     assert agent.commands == ["pause"]
 
 
-def test_a_controller_that_stood_still_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_that_stood_still_blames_nobody(monkeypatch):
     """An hour in ctrl+z is not an hour of silence of the agent."""
     session, agents = scripted.session_of(scripted.three_cases(), scripted.silent_at(64), case_timeout_s=30.0)
     clock = (3600.0 * n for n in count())

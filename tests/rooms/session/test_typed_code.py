@@ -2,7 +2,6 @@
 
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.helpers.app.saved_runs import stream
@@ -28,15 +27,13 @@ def plan_of(fields: CodeFields) -> Plan:
 
 
 @pytest.mark.parametrize("fields", FIELDS)
-def test_fields_become_a_plan_that_gives_them_again(fields: CodeFields) -> None:
+def test_fields_become_a_plan_that_gives_them_again(fields):
     plan = plan_of(fields)
     assert fields_of(plan, fields.sizes) == fields
     assert {case.workload for case in plan.cases} == {code.name for code in plan.codes}
 
 
-def test_a_file_is_named_by_its_path_where_its_name_means_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_named_by_its_path_where_its_name_means_another_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text("def f(n): return n\n")
     plan = plan_of(CodeFields("own.py:f"))
@@ -46,7 +43,7 @@ def test_a_file_is_named_by_its_path_where_its_name_means_another_one(
     assert fields_of(plan, None) == CodeFields(f"{tmp_path}/own.py:f")
 
 
-def test_code_that_its_fields_would_not_give_again_is_not_offered() -> None:
+def test_code_that_its_fields_would_not_give_again_is_not_offered():
     plan = plan_of(FIELDS[2])
     block = replace(plan.codes[0], setup=("for i in '↵':", "    pass"))
     hidden = replace(plan.codes[0], target=("os", "getcwd"))
@@ -55,14 +52,14 @@ def test_code_that_its_fields_would_not_give_again_is_not_offered() -> None:
     assert fields_of(build_plan(PlanRequest(("matmul",))), None) is None
 
 
-def test_parameters_in_the_form_are_assignments() -> None:
+def test_parameters_in_the_form_are_assignments():
     for text in ("k", "k=", "k==3", "k=1 m=2", "import os", "k.a=3"):
         with pytest.raises(FieldError) as caught:
             request_of(CodeFields("1", lets=text), PlanRequest())
         assert caught.value.field == "lets"
 
 
-def test_only_plans_with_code_are_read_from_the_history_the_newest_first() -> None:
+def test_only_plans_with_code_are_read_from_the_history_the_newest_first():
     with closing(Store.in_memory()) as store:
         for number, plan in enumerate([plan_of(FIELDS[2]), build_plan(PlanRequest(("matmul",))), plan_of(FIELDS[0])]):
             store.import_run(stream(f"run{number}", plan))
@@ -74,7 +71,7 @@ def test_only_plans_with_code_are_read_from_the_history_the_newest_first() -> No
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_model.py").write_text("raise SystemExit\ndef forward(x): ...\nclass A: ...\ndef _own(): ...\n")
     for name in ("broken.py", ".hidden.py", "my notes.py", "data.csv"):
@@ -100,11 +97,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("my\0", []),
     ],
 )
-def test_paths_and_functions_are_completed(folder: Path, typed: str, offered: list[str]) -> None:
+def test_paths_and_functions_are_completed(folder, typed, offered):
     assert completions(typed) == offered
 
 
-def test_a_path_may_begin_anywhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_may_begin_anywhere(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))
     assert completions("~/my_m") == ["~/my_model.py:"]
     assert completions(f"{folder}/my_model.py:f") == [f"{folder}/my_model.py:forward"]

@@ -16,7 +16,7 @@ def latencies(cpugpu: CommandLine, simulated: str) -> list[tuple[float, ...]]:
     return [event.samples[LATENCY] for event in done.events if isinstance(event, DeviceSampled) and event.round_index]
 
 
-def test_two_runs_of_the_same_seed_differ_unless_drift_is_off(cpugpu: CommandLine) -> None:
+def test_two_runs_of_the_same_seed_differ_unless_drift_is_off(cpugpu):
     drifting = FAST.replace("drift=0", "noise=0")
     assert latencies(cpugpu, drifting) != latencies(cpugpu, drifting)
     assert latencies(cpugpu, FAST) == latencies(cpugpu, FAST)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import naive_factor
 from tests.helpers.runs.recorder import QUICK, Recorder, plan_of, state_of, swept
 
@@ -28,7 +27,7 @@ def flops(size: int) -> float:
     return find("matmul").flops(size)
 
 
-def test_the_protocol_finds_the_planted_constants() -> None:
+def test_the_protocol_finds_the_planted_constants():
     plan = plan_of(*SIZES, simulation=PLANTED)
     state = state_of(plan, swept(plan)[1])
     for row in state.rows.values():
@@ -38,7 +37,7 @@ def test_the_protocol_finds_the_planted_constants() -> None:
         assert row.gpu.median_ns(model.DEVICE) == pytest.approx(kernel_ns, rel=WITHIN)
 
 
-def test_the_publications_clock_is_off_by_the_planted_factor() -> None:
+def test_the_publications_clock_is_off_by_the_planted_factor():
     plan = plan_of(*SIZES, simulation=replace(PLANTED, noise=0.0))
     state = state_of(plan, swept(plan)[1])
     for row in state.rows.values():
@@ -49,7 +48,7 @@ def test_the_publications_clock_is_off_by_the_planted_factor() -> None:
         assert row.cpu.median_ns(model.AS_WRITTEN) == row.cpu.median_ns(model.SYNCED)
 
 
-def test_a_workload_of_no_publication_has_no_such_clock() -> None:
+def test_a_workload_of_no_publication_has_no_such_clock():
     plan = plan_of(cases=tuple(model.Case("softmax", size) for size in SIZES), simulation=PLANTED)
     for row in state_of(plan, swept(plan)[1]).rows.values():
         for times in (row.cpu, row.gpu):
@@ -57,7 +56,7 @@ def test_a_workload_of_no_publication_has_no_such_clock() -> None:
             assert times.median_ns(model.AS_WRITTEN) is None
 
 
-def test_the_crossover_is_where_the_planted_laws_cross() -> None:
+def test_the_crossover_is_where_the_planted_laws_cross():
     machine = replace(PLANTED, cpu_overhead_ns=20_000.0)
     crossing = next(n for n in range(1, 5000) if 20_000 + 0.004 * flops(n) > 170_000 + 0.0001 * flops(n))
     sizes = (64, 128, crossing - 16, crossing + 16, 512)
@@ -72,7 +71,7 @@ def test_the_crossover_is_where_the_planted_laws_cross() -> None:
     assert f" ({crossing - 16}–{crossing + 16}); " in answer.sentences[0]
 
 
-def test_the_first_call_of_a_process_is_cold_and_only_that_one() -> None:
+def test_the_first_call_of_a_process_is_cold_and_only_that_one():
     recorder = swept(plan_of(64, 128, simulation=PLANTED))[1]
     cold = [(e.device, e.case) for e in recorder.of(model.DeviceSampled) if model.COLD_START in e.samples]
     assert cold == [("cpu", model.Case("matmul", 64).key), ("cuda:0", model.Case("matmul", 64).key)]
@@ -86,13 +85,13 @@ def samples(recorder: Recorder) -> list[object]:
     return [(event.case, event.device, event.round_index, event.samples) for event in recorder.rounds]
 
 
-def test_the_same_seed_gives_the_same_run() -> None:
+def test_the_same_seed_gives_the_same_run():
     first, again = (swept(plan_of(64, 256))[1] for _ in range(2))
     assert samples(first) == samples(again)
     assert [type(event) for event in first.events] == [type(event) for event in again.events]
 
 
-def test_another_seed_gives_another_run() -> None:
+def test_another_seed_gives_another_run():
     assert samples(swept(plan_of(64))[1]) != samples(swept(plan_of(64, simulation=replace(QUICK, seed=1)))[1])
 
 
@@ -104,7 +103,7 @@ def machine_and_gpu(**changes: float) -> tuple[SimulatedMachine, SimulatedTimer]
     return machine, machine.timer("cuda:0")
 
 
-def test_a_launch_returns_before_the_kernel_is_done() -> None:
+def test_a_launch_returns_before_the_kernel_is_done():
     machine, gpu = machine_and_gpu(first_call_ns=0.0)
     op = gpu.load(model.Case("matmul", 1024), None)
     kernel_ns = 20_000 + 0.0001 * flops(1024)
@@ -116,13 +115,13 @@ def test_a_launch_returns_before_the_kernel_is_done() -> None:
     assert machine.clock.now_ns == pytest.approx(queued_ns + 50_000)
 
 
-def test_waiting_for_an_idle_device_costs_the_wait_alone() -> None:
+def test_waiting_for_an_idle_device_costs_the_wait_alone():
     machine, gpu = machine_and_gpu()
     gpu._synchronize()
     assert machine.clock.now_ns == 50_000
 
 
-def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pace_makes_virtual_time_real(monkeypatch):
     slept: list[float] = []
     monkeypatch.setattr(simulated_events.time, "sleep", slept.append)
     clock = simulated_events.VirtualClock(pace=0.5)
@@ -133,7 +132,7 @@ def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
     assert min(slept) >= 0.001
 
 
-def test_virtual_time_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_virtual_time_is_free(monkeypatch):
     monkeypatch.setattr(simulated_events.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
     assert swept(plan_of(2048))[0] == "done"
 
@@ -153,9 +152,7 @@ def test_virtual_time_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
         (0, ("auto",), ["cpu"]),
     ],
 )
-def test_the_simulated_machine_has_the_devices_that_were_planted(
-    gpus: int, asked: tuple[str, ...], found: list[str]
-) -> None:
+def test_the_simulated_machine_has_the_devices_that_were_planted(gpus, asked, found):
     machine = SimulatedMachine(plan_of(16, simulation=replace(QUICK, gpus=gpus), devices=asked))
     assert [device.name for device in machine.devices] == found
     assert all(device.simulated for device in machine.devices)
@@ -163,13 +160,13 @@ def test_the_simulated_machine_has_the_devices_that_were_planted(
 
 
 @pytest.mark.parametrize("device", ["cuda:7", "cuda:1"])
-def test_a_gpu_that_is_not_there_is_named(device: str, words: GoldenWords) -> None:
+def test_a_gpu_that_is_not_there_is_named(device, words):
     with pytest.raises(UnfitError) as caught:
         SimulatedMachine(plan_of(16, devices=("cpu", device)))
     words(str(caught.value))
 
 
-def test_a_size_that_fits_no_machine_is_out_of_memory() -> None:
+def test_a_size_that_fits_no_machine_is_out_of_memory():
     """Its time was called impossible, and the interpreter was to be checked."""
     (failure,) = swept(plan_of(10_000_000, simulation=QUICK))[1].of(model.CaseFailed)
     assert failure.kind == "oom"
@@ -180,9 +177,7 @@ def test_a_size_that_fits_no_machine_is_out_of_memory() -> None:
     ("fault", "kind", "device"),
     [("oom_size", "oom", "cuda:0"), ("mismatch_size", "mismatch", None), ("error_size", "error", "cpu")],
 )
-def test_a_planted_fault_is_one_row_and_the_rest_goes_on(
-    fault: str, kind: str, device: str | None, words: GoldenWords
-) -> None:
+def test_a_planted_fault_is_one_row_and_the_rest_goes_on(fault, kind, device, words):
     plan = plan_of(32, 64, 128, simulation=replace(QUICK, **{fault: 64}))
     status, recorder = swept(plan)
     (failure,) = recorder.of(model.CaseFailed)

@@ -39,9 +39,7 @@ def timers(**changes: Any) -> tuple[SimulatedTimer, SimulatedTimer]:
     ("law", "overhead_ns", "ns_per_flop", "bytes_per_ns"),
     [(cpu_work_ns, 1_000.0, 0.01, 10.0), (gpu_work_ns, 2_000.0, 0.001, 1_000.0)],
 )
-def test_work_takes_what_computing_or_moving_takes_whichever_is_longer(
-    law: Any, overhead_ns: float, ns_per_flop: float, bytes_per_ns: float
-) -> None:
+def test_work_takes_what_computing_or_moving_takes_whichever_is_longer(law, overhead_ns, ns_per_flop, bytes_per_ns):
     assert law(QUIET, CASE, costs()) == overhead_ns
     assert law(QUIET, CASE, costs(flops=1e9)) == pytest.approx(overhead_ns + 1e9 * ns_per_flop)
     assert law(QUIET, CASE, costs(bytes_moved=1e9)) == pytest.approx(overhead_ns + 1e9 / bytes_per_ns)
@@ -50,7 +48,7 @@ def test_work_takes_what_computing_or_moving_takes_whichever_is_longer(
     assert law(no_limit, CASE, costs(bytes_moved=1e9)) == overhead_ns
 
 
-def test_a_gpu_with_tiles_has_times_like_a_staircase() -> None:
+def test_a_gpu_with_tiles_has_times_like_a_staircase():
     def kernel_ns(size: int, tile: int) -> float:
         gpu = timers(gpu_tile=tile)[1]
         return gpu.load(model.Case("matmul", size), None).work_ns
@@ -61,7 +59,7 @@ def test_a_gpu_with_tiles_has_times_like_a_staircase() -> None:
     assert tiled(QUIET, model.Case("matmul", 129)).size == 129
 
 
-def test_a_cpu_with_a_ripple_is_slower_by_what_is_left_over() -> None:
+def test_a_cpu_with_a_ripple_is_slower_by_what_is_left_over():
     rippled = replace(QUIET, cpu_ripple=0.16, ripple_period=16)
     plain_ns = cpu_work_ns(QUIET, CASE, costs(1e6)) - 1_000
     slower = [(cpu_work_ns(rippled, replace(CASE, size=n), costs(1e6)) - 1_000) / plain_ns for n in (64, 65, 72, 79)]
@@ -69,13 +67,13 @@ def test_a_cpu_with_a_ripple_is_slower_by_what_is_left_over() -> None:
 
 
 @pytest.mark.parametrize(("variant", "bytes_per_ns"), [("h2d-pageable", 8.0), ("d2h-pinned", 50.0), ("d2d", 2_000.0)])
-def test_a_copy_over_the_cable_takes_what_the_cable_takes(variant: str, bytes_per_ns: float) -> None:
+def test_a_copy_over_the_cable_takes_what_the_cable_takes(variant, bytes_per_ns):
     fixed_ns = 2_000.0 if variant == "d2d" else 8_000.0
     elapsed_ns = gpu_work_ns(model.Simulation(), model.Case("transfer", 10**9, variant=variant), costs(bytes_moved=1e9))
     assert elapsed_ns == pytest.approx(fixed_ns + 1e9 / bytes_per_ns)
 
 
-def test_end_to_end_is_copy_call_and_copy_back_on_the_gpu_alone() -> None:
+def test_end_to_end_is_copy_call_and_copy_back_on_the_gpu_alone():
     cpu, gpu = timers(transfer_alpha_ns=7_000.0, pageable_bytes_per_ns=4.0, pinned_bytes_per_ns=40.0)
     op, size_bytes = gpu.load(CASE, None), 3 * 64 * 64 * 4
     call_ns = 5_000 + op.work_ns + 3_000
@@ -88,7 +86,7 @@ def test_end_to_end_is_copy_call_and_copy_back_on_the_gpu_alone() -> None:
     assert gpu.end_to_end(moving, 1, pinned=True) == {}
 
 
-def test_the_parts_of_a_call_add_up_to_it() -> None:
+def test_the_parts_of_a_call_add_up_to_it():
     cpu, gpu = timers(noise=0.0)
     op = gpu.load(CASE, None)
     parts = gpu.overheads(op)
@@ -104,7 +102,7 @@ def test_the_parts_of_a_call_add_up_to_it() -> None:
 # ------------------------------------------------------------------ speeds that wander
 
 
-def test_a_drift_has_its_deviation_and_its_memory() -> None:
+def test_a_drift_has_its_deviation_and_its_memory():
     """20 000 steps: the deviation within 3 %, the correlation within 0.03 (three standard errors at 0.8)."""
     for rho in (0.0, 0.8):
         drift = Drift(0.02, rho, "seed")
@@ -118,7 +116,7 @@ def test_a_drift_has_its_deviation_and_its_memory() -> None:
         assert neighbours == pytest.approx(rho, abs=0.03)
 
 
-def test_a_drift_that_never_forgets_stays_where_it_is() -> None:
+def test_a_drift_that_never_forgets_stays_where_it_is():
     drift = Drift(0.02, 7.0, "seed")
     drift.step()
     first = drift.slowdown
@@ -140,7 +138,7 @@ def half_rounds_ns(cpu: SimulatedTimer, gpu: SimulatedTimer, count: int) -> list
     return rounds
 
 
-def test_devices_drift_apart_or_together() -> None:
+def test_devices_drift_apart_or_together():
     apart = half_rounds_ns(*timers(cpu_drift=0.02, gpu_drift=0.05), 50)
     assert all(c != g for c, g in apart)
     assert pstdev(math.log(g) for _, g in apart) > pstdev(math.log(c) for c, _ in apart)
@@ -149,7 +147,7 @@ def test_devices_drift_apart_or_together() -> None:
     assert len({c for c, _ in together}) == 50
 
 
-def test_nothing_wanders_by_default() -> None:
+def test_nothing_wanders_by_default():
     assert half_rounds_ns(*timers(), 5) == [(1.0, 1.0)] * 5
     cpu, gpu = timers()
     for timer in (cpu, gpu):
@@ -160,7 +158,7 @@ def test_nothing_wanders_by_default() -> None:
 # ------------------------------------------------------------------ drift between runs
 
 
-def test_runs_drift_apart_by_the_planted_deviation() -> None:
+def test_runs_drift_apart_by_the_planted_deviation():
     """1000 runs: the deviation within 7 %; two cases of a run share half of the variance, two devices nothing."""
     laws = [replace(QUIET, drift=0.02, drift_seed=seed) for seed in range(1, 1001)]
     other = replace(CASE, size=128)
@@ -173,14 +171,14 @@ def test_runs_drift_apart_by_the_planted_deviation() -> None:
     assert correlation(cpu, gpu) == pytest.approx(0.0, abs=0.1)
 
 
-def test_a_run_without_a_drift_seed_or_drift_does_not_drift() -> None:
+def test_a_run_without_a_drift_seed_or_drift_does_not_drift():
     assert run_factor(model.Simulation(), "cpu", CASE) == 1.0
     assert run_factor(model.Simulation(drift=0.0, drift_seed=3), "cpu", CASE) == 1.0
     same = [run_factor(model.Simulation(drift_seed=3), "cpu", CASE) for _ in range(2)]
     assert same[0] == same[1] != 1.0
 
 
-def test_the_drift_of_a_run_scales_every_time_of_a_case() -> None:
+def test_the_drift_of_a_run_scales_every_time_of_a_case():
     op_factors = []
     for drift_seed in (0, 7):
         _, gpu = timers(drift=0.05, drift_seed=drift_seed)
@@ -197,7 +195,7 @@ def test_the_drift_of_a_run_scales_every_time_of_a_case() -> None:
 # ------------------------------------------------------------------ throttling, transients, backlogs
 
 
-def test_throttled_half_rounds_are_slow_marked_and_seen_in_the_clock() -> None:
+def test_throttled_half_rounds_are_slow_marked_and_seen_in_the_clock():
     _, gpu = timers(throttle_share=0.3, throttle_factor=2.0, sm_clock_mhz=1_980.0)
     op = gpu.load(CASE, None)
     seen: dict[tuple[str, ...], set[tuple[float | None, float]]] = {}
@@ -211,14 +209,14 @@ def test_throttled_half_rounds_are_slow_marked_and_seen_in_the_clock() -> None:
     assert 40 <= throttled <= 80, "30 % of 200"
 
 
-def test_a_throttled_half_round_is_marked_in_the_table() -> None:
+def test_a_throttled_half_round_is_marked_in_the_table():
     plan = plan_of(64, simulation=replace(QUICK, throttle_share=0.5, sm_clock_mhz=1_980.0), max_rounds=8)
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     assert "throttled" in row.marks
     assert set(row.gpu.clocks_mhz) == {1_980.0, 1_320.0}
 
 
-def test_the_first_calls_after_another_operation_are_slow() -> None:
+def test_the_first_calls_after_another_operation_are_slow():
     for timer, fixed_ns in zip(timers(transient_calls=2, transient_factor=4.0), (0.0, 3_000.0), strict=True):
         one, other = timer.load(CASE, None), timer.load(model.Case("matmul", 32), None)
         usual_ns = one.work_ns if timer.device.is_cpu else 5_000 + one.work_ns + fixed_ns
@@ -229,7 +227,7 @@ def test_the_first_calls_after_another_operation_are_slow() -> None:
             assert timer.singles(one, 4)[model.SINGLE] == pytest.approx((slow_ns, slow_ns, usual_ns, usual_ns))
 
 
-def test_the_protocol_throws_the_slow_calls_away() -> None:
+def test_the_protocol_throws_the_slow_calls_away():
     """Four cases alternate half-rounds; the discarded block takes the slow call."""
     plan = plan_of(16, 32, 48, 64, simulation=replace(QUICK, noise=0.0, transient_calls=1), metrics=(model.LATENCY,))
     status, recorder = swept(plan)
@@ -238,7 +236,7 @@ def test_the_protocol_throws_the_slow_calls_away() -> None:
         assert max(event.samples[model.LATENCY]) == pytest.approx(min(event.samples[model.LATENCY]))
 
 
-def test_launches_that_no_backlog_can_hide_are_launch_bound() -> None:
+def test_launches_that_no_backlog_can_hide_are_launch_bound():
     _, gpu = timers(launch_ns=30e6)
     assert gpu.device_samples(gpu.load(CASE, None), 20) == DeviceSamples((), ("launch-bound",))
     cpu, _ = timers(launch_ns=30e6)
@@ -248,7 +246,7 @@ def test_launches_that_no_backlog_can_hide_are_launch_bound() -> None:
 # ------------------------------------------------------------------ the machine that a person gets
 
 
-def test_the_default_machine_shows_every_metric_of_a_gpu() -> None:
+def test_the_default_machine_shows_every_metric_of_a_gpu():
     plan = plan_of(256, simulation=model.Simulation())
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     assert row.gpu is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,18 +21,17 @@ from cpugpu_tui.export.thresholds import thresholds_of
 from cpugpu_tui.state.beside import INTERPOLATED, RECORDED, Curve, with_recorded
 from cpugpu_tui.state.folding import folded, measured_state
 from cpugpu_tui.state.reference import MOST_BYTES, packed, read
-from cpugpu_tui.state.state import RunState
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("reference") / "gpu.json.gz"
     path.write_bytes(packed(reference()))
     return path
 
 
 @pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory, file: Path) -> CommandLine:
+def history(tmp_path_factory, file):
     """A history whose run 1 stands beside the reference, and whose run 2 is the same without it."""
     command = CommandLine(tmp_path_factory.mktemp("beside") / "history.db")
     sizes = ("run", "matmul", "--size", "16,100,300,1000", "--simulate", "drift=0")
@@ -43,7 +41,7 @@ def history(tmp_path_factory: pytest.TempPathFactory, file: Path) -> CommandLine
 
 
 @pytest.fixture
-def joined(history: CommandLine) -> RunState:
+def joined(history):
     found = with_recorded(folded(history("show", "1", "--json").events))
     assert found.gpu is not None
     return found
@@ -52,7 +50,7 @@ def joined(history: CommandLine) -> RunState:
 # ------------------------------------------------------------------ what is shown
 
 
-def test_the_first_words_say_what_was_measured_and_what_recorded(history: CommandLine) -> None:
+def test_the_first_words_say_what_was_measured_and_what_recorded(history):
     out = history("show", "1").out
     assert "Your CPU against a recorded server (H200, 16-core Xeon, torch 2.11): The GPU wins from n ≈" in out
     rows = [line for line in out.splitlines() if line.strip().startswith(("16 ", "100 ", "300 ", "1,000 "))]
@@ -61,7 +59,7 @@ def test_the_first_words_say_what_was_measured_and_what_recorded(history: Comman
     assert "recorded" not in history("show", "2").out
 
 
-def test_speedup_is_the_quotient_and_its_interval_holds_both_devices(joined: RunState) -> None:
+def test_speedup_is_the_quotient_and_its_interval_holds_both_devices(joined):
     (row,) = (row for row in joined.rows.values() if row.case.size == 300)
     found = row.own_comparison
     assert found is not None
@@ -71,7 +69,7 @@ def test_speedup_is_the_quotient_and_its_interval_holds_both_devices(joined: Run
     assert found.speedup / found.low == pytest.approx(math.exp(4.30 * 0.03 / math.sqrt(3)), rel=0.01)
 
 
-def test_unpaired_intervals_hold_the_truth_in_at_least_95_of_100_cases() -> None:
+def test_unpaired_intervals_hold_the_truth_in_at_least_95_of_100_cases():
     draw, hits = random.Random(4), 0
     for _ in range(400):
         cpu, gpu = (
@@ -87,7 +85,7 @@ def test_unpaired_intervals_hold_the_truth_in_at_least_95_of_100_cases() -> None
     assert hits >= 380
 
 
-def test_a_size_between_two_is_taken_only_where_the_curve_is_known_to_be_straight() -> None:
+def test_a_size_between_two_is_taken_only_where_the_curve_is_known_to_be_straight():
     smooth, stepped = Curve(reference().cases), Curve(reference(jump=500).cases)
     found = smooth.at(1700)
     assert found is not None
@@ -104,7 +102,7 @@ def test_a_size_between_two_is_taken_only_where_the_curve_is_known_to_be_straigh
 # ------------------------------------------------------------------ what outlasts a face
 
 
-def test_a_saved_run_holds_its_hash_and_none_of_its_times(history: CommandLine, file: Path) -> None:
+def test_a_saved_run_holds_its_hash_and_none_of_its_times(history, file):
     events = history("show", "1", "--json").events
     assert {event.device for event in events if isinstance(event, model.DeviceSampled)} == {"cpu"}
     (started,) = (event for event in events if isinstance(event, model.RunStarted))
@@ -112,9 +110,7 @@ def test_a_saved_run_holds_its_hash_and_none_of_its_times(history: CommandLine, 
     assert str(file) not in history("export", "1", "--format", "csv").out
 
 
-def test_claims_comparisons_and_thresholds_see_what_was_measured_alone(
-    history: CommandLine, joined: RunState, tmp_path: Path
-) -> None:
+def test_claims_comparisons_and_thresholds_see_what_was_measured_alone(history, joined, tmp_path):
     plain = folded(history("show", "1", "--json").events)
     assert points_of(joined) == points_of(plain)
     mine, others = measured_state(joined), measured_state(plain)
@@ -131,7 +127,7 @@ def test_claims_comparisons_and_thresholds_see_what_was_measured_alone(
     assert "recorded" not in history("claims", "--simulate", "default").out
 
 
-def test_a_baseline_and_a_comparison_hold_the_cpu_alone(history: CommandLine) -> None:
+def test_a_baseline_and_a_comparison_hold_the_cpu_alone(history):
     compared = history("compare", "1", "2", "--json")
     assert compared.code == 0, compared.err
     assert RECORDED not in compared.out.replace("--beside", "")
@@ -139,14 +135,12 @@ def test_a_baseline_and_a_comparison_hold_the_cpu_alone(history: CommandLine) ->
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "markdown", "html"])
-def test_every_export_of_results_carries_the_mark(history: CommandLine, kind: str) -> None:
+def test_every_export_of_results_carries_the_mark(history, kind):
     assert RECORDED in history("export", "1", "--format", kind).out
     assert RECORDED not in history("export", "2", "--format", kind).out
 
 
-def test_the_events_of_an_export_bring_no_recorded_time_into_another_history(
-    history: CommandLine, tmp_path: Path
-) -> None:
+def test_the_events_of_an_export_bring_no_recorded_time_into_another_history(history, tmp_path):
     path = tmp_path / "run.json"
     assert history("export", "1", "--out", path).code == 0
     other = CommandLine(tmp_path / "other.db")
@@ -155,7 +149,7 @@ def test_the_events_of_an_export_bring_no_recorded_time_into_another_history(
     assert devices == {"cpu"}
 
 
-def test_without_its_file_a_run_is_one_of_the_cpu(history: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_file_a_run_is_one_of_the_cpu(history, monkeypatch):
     monkeypatch.setattr("cpugpu_tui.state.reference.by_hash", lambda digest: None)
     state = exported(history("show", "1", "--json").events).state
     assert state.gpu is None
@@ -172,9 +166,7 @@ def test_without_its_file_a_run_is_one_of_the_cpu(history: CommandLine, monkeypa
         (("run", "matmul", "--device", "cuda"), "only the CPU is timed here", "machine --beside"),
     ],
 )
-def test_what_was_not_recorded_is_refused(
-    cpugpu: CommandLine, file: Path, words: tuple[str, ...], cause: str, remedy: str
-) -> None:
+def test_what_was_not_recorded_is_refused(cpugpu, file, words, cause, remedy):
     refused = cpugpu.here(*words, "--beside", file, "--simulate", "default")
     assert refused.code == UsageError.exit_code
     assert cause in refused.err
@@ -212,7 +204,7 @@ def set_time(value: Any) -> Callable[[dict[str, Any]], None]:
         (changed(set_time("fast")), "not a reference: Expected `float`"),
     ],
 )
-def test_a_wrong_file_is_refused_in_a_sentence_of_cause_and_one_of_remedy(data: bytes, cause: str) -> None:
+def test_a_wrong_file_is_refused_in_a_sentence_of_cause_and_one_of_remedy(data, cause):
     with pytest.raises(UsageError) as refused:
         read(data, "gpu.json.gz")
     assert cause in refused.value.message

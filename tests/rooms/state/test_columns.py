@@ -33,21 +33,21 @@ def printed(run: RunState) -> list[str]:
     return [line for line in console.export_text().splitlines() if line.strip()]
 
 
-def test_the_table_has_a_row_for_each_size_and_a_column_for_each_count() -> None:
+def test_the_table_has_a_row_for_each_size_and_a_column_for_each_count():
     lines = printed(both())
     assert "CPU, 1 thr." in lines[0]
     assert len(lines) == 2 + 2
     assert [line.split()[0] for line in lines[2:]] == ["64", "256"]
 
 
-def test_a_failure_with_other_threads_is_said_in_its_cell() -> None:
+def test_a_failure_with_other_threads_is_said_in_its_cell():
     run = both().apply(CaseFailed(case=CASES[0].key, kind="oom", message="Full."))
     assert "oom" in printed(run)[2]
     cell = rows.cells(run.rows[CASES[1].key], rows.look_of(run, UNICODE, 9), run)[threads_key(1)]
     assert "OOM" in "".join(text for text, _ in cell)
 
 
-def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
+def test_a_size_that_only_one_count_has_is_a_row_of_its_own():
     run = both()
     alone = Case("matmul", 512, threads=1)
     plan = plan_of(simulation=QUICK, cases=(*CASES, alone))
@@ -64,7 +64,7 @@ def test_a_size_that_only_one_count_has_is_a_row_of_its_own() -> None:
     assert names == ["matmul 512 1 thread", "matmul 64"]
 
 
-def test_the_count_with_results_stands_for_the_row_where_the_other_failed() -> None:
+def test_the_count_with_results_stands_for_the_row_where_the_other_failed():
     plan = plan_of(simulation=QUICK, cases=CASES)
     run = state_of(plan, swept(plan)[1])
     for case in CASES[1::2]:
@@ -74,7 +74,7 @@ def test_the_count_with_results_stands_for_the_row_where_the_other_failed() -> N
     assert with_threads(run, run.rows[CASES[1].key], 1) is run.rows[CASES[0].key]
 
 
-def test_a_search_with_two_counts_finds_two_crossovers() -> None:
+def test_a_search_with_two_counts_finds_two_crossovers():
     run, _ = searched(search_plan(Simulation(noise=0.002), threads="1,all"))
     (answer,) = answers(run)
     world = answer.report.under("one thread")
@@ -82,7 +82,7 @@ def test_a_search_with_two_counts_finds_two_crossovers() -> None:
     assert len(world.timed) == len([row for row in run.rows.values() if row.case.threads == 1 and row.cpu])
 
 
-def test_the_column_stands_in_the_app_too_where_there_is_room() -> None:
+def test_the_column_stands_in_the_app_too_where_there_is_room():
     wide = [column.label for column in columns(118, (1,))]
     assert wide[1:4] == ["CPU", "1 thr.", "GPU"]
     assert "1 thr." in [column.label for column in columns(79, (1,))]
@@ -96,9 +96,7 @@ def test_the_column_stands_in_the_app_too_where_there_is_room() -> None:
     "told", [frozenset[str](), frozenset({Key.CHANGE}), frozenset({Key.SPREAD}), frozenset({Key.CHANGE, Key.SPREAD})]
 )
 @pytest.mark.parametrize("names", [(0, 0), (11, 4), (24, 13), (28, 22)])
-def test_nothing_is_cut_and_nothing_stands_out_of_the_table(
-    width: int, told: frozenset[str], names: tuple[int, int]
-) -> None:
+def test_nothing_is_cut_and_nothing_stands_out_of_the_table(width, told, names):
     found = columns(width, (), told, Shape(names=names))
     cells = {column.key: column.width for column in found}
     assert all(len(column.label) <= column.width for column in found), found
@@ -111,12 +109,12 @@ def test_nothing_is_cut_and_nothing_stands_out_of_the_table(
     assert sum(each + 2 for each in cells.values()) - 1 <= width, "the last column's padding may stand out"
 
 
-def test_at_80_columns_there_are_interval_winner_and_sparkline() -> None:
+def test_at_80_columns_there_are_interval_winner_and_sparkline():
     labels = [column.label for column in columns(77, shape=Shape(names=(11, 4)))]
     assert labels == ["case", "CPU", "GPU", "speedup", "95 % interval", "faster", "rounds"]
 
 
-def test_the_papers_error_has_a_column_where_a_paper_timed_this() -> None:
+def test_the_papers_error_has_a_column_where_a_paper_timed_this():
     def labels(*cases: Case) -> list[str]:
         plan = plan_of(simulation=QUICK, cases=cases)
         shape = shape_of(state_of(plan, swept(plan)[1]), UNICODE)
@@ -127,7 +125,7 @@ def test_the_papers_error_has_a_column_where_a_paper_timed_this() -> None:
 
 
 @pytest.mark.parametrize("width", [76, 80, 100, 120, 160])
-def test_no_number_is_broken_over_two_lines_on_a_narrow_terminal(width: int) -> None:
+def test_no_number_is_broken_over_two_lines_on_a_narrow_terminal(width):
     plan = plan_of(simulation=QUICK, cases=tuple(Case("matmul", n) for n in (16, 64, 2048)))
     run = state_of(plan, swept(plan)[1])
     console = Console(width=width, record=True, file=io.StringIO())

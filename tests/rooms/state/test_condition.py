@@ -1,14 +1,12 @@
 """Every result carries the machine it was made on: each value, or its reason (issue 5, point 2)."""
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui import model
@@ -50,12 +48,12 @@ def condition_of(*events: model.Event) -> Condition:
 # ------------------------------------------------------------------ clock and throttling
 
 
-def test_the_clock_is_the_median_of_both_edges_of_all_half_rounds() -> None:
+def test_the_clock_is_the_median_of_both_edges_of_all_half_rounds():
     found = condition_of(*(half(k, sm_clock_mhz=1980.0, sm_clock_end_mhz=1575.0 if k > 1 else 1980.0) for k in (1, 2)))
     assert found.sm_clock_mhz == model.Reading(1980.0)
 
 
-def test_shares_of_time_by_reason_are_exact_over_half_rounds_of_different_lengths() -> None:
+def test_shares_of_time_by_reason_are_exact_over_half_rounds_of_different_lengths():
     found = condition_of(
         half(1, watched_ns=1e9, throttled_ns={"power-capped": 1e9, "thermal": 0.0}),
         half(2, watched_ns=3e9, throttled_ns={"power-capped": 0.0, "thermal": 0.2e9}),
@@ -64,7 +62,7 @@ def test_shares_of_time_by_reason_are_exact_over_half_rounds_of_different_length
     assert found.unthrottled_reason is None
 
 
-def test_within_less_than_ten_steps_of_the_counters_they_say_nothing_and_the_mask_does() -> None:
+def test_within_less_than_ten_steps_of_the_counters_they_say_nothing_and_the_mask_does():
     """An H200's counters advance in steps of 100 ms. One step in a half-round of 10 ms would read as 1000 %."""
     found = condition_of(
         half(1, "power-capped", watched_ns=10e6, throttled_ns={"power-capped": 100e6, "thermal": 100e6}),
@@ -73,7 +71,7 @@ def test_within_less_than_ten_steps_of_the_counters_they_say_nothing_and_the_mas
     assert found.throttles == (Throttle("power-capped", 0.5, BY_MASK),)
 
 
-def test_what_is_counted_dearly_is_counted_over_the_case_and_says_so() -> None:
+def test_what_is_counted_dearly_is_counted_over_the_case_and_says_so():
     found = condition_of(
         edge("begin", throttled_hw_thermal_ns=15_814e9, throttled_power_brake_ns=3.0, throttled_power_cap_ns=1.0),
         half(1, watched_ns=10e6, throttled_ns={"power-capped": 0.0}),
@@ -84,7 +82,7 @@ def test_what_is_counted_dearly_is_counted_over_the_case_and_says_so() -> None:
     assert found.throttles[0].severity == "alarming"
 
 
-def test_where_nothing_is_counted_the_mask_stands_in_and_is_called_so() -> None:
+def test_where_nothing_is_counted_the_mask_stands_in_and_is_called_so():
     found = condition_of(*(half(k, *(["power-capped"] if k == 1 else []), sm_clock_mhz=1980.0) for k in (1, 2, 3, 4)))
     assert found.throttles == (Throttle("power-capped", 0.25, BY_MASK),)
 
@@ -92,13 +90,13 @@ def test_where_nothing_is_counted_the_mask_stands_in_and_is_called_so() -> None:
 # ------------------------------------------------------------------ power, energy, company
 
 
-def test_half_rounds_shorter_than_the_sensor_give_a_reason_instead_of_a_power() -> None:
+def test_half_rounds_shorter_than_the_sensor_give_a_reason_instead_of_a_power():
     known = edge("begin", energy_mj=5e9)
     assert condition_of(known, half(1)).watts == model.Reading(None, "window-too-short")
     assert condition_of(known, half(1, power_mw=6e5), half(2, power_mw=7e5)).watts == model.Reading(650.0)
 
 
-def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_statistics() -> None:
+def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_statistics():
     guest = model.GpuProcess(99999, None, None, None, own=False)
     run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
     for event in (
@@ -116,12 +114,12 @@ def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_stati
     assert times.clean_ns == (1e6 + 1,)
 
 
-def test_a_case_that_starts_again_forgets_the_edges_of_its_first_attempt() -> None:
+def test_a_case_that_starts_again_forgets_the_edges_of_its_first_attempt():
     found = condition_of(edge("begin", temperature_c=90.0), model.CaseStarted(case=CASE.key), half(1))
     assert found.temperature_begin_c == model.Reading(None, "not-asked")
 
 
-def test_all_of_it_comes_out_of_a_run_on_a_planted_machine() -> None:
+def test_all_of_it_comes_out_of_a_run_on_a_planted_machine():
     plan = plan_of(64, simulation=PLANTED, metrics=(model.LATENCY, model.ENERGY))
     run = state_of(plan, swept(plan)[1])
     row = run.rows[plan.cases[0].key]
@@ -140,12 +138,12 @@ def test_all_of_it_comes_out_of_a_run_on_a_planted_machine() -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     with closing(Store.open(tmp_path / "results.db")) as opened:
         yield opened
 
 
-def test_a_saved_run_says_the_same_of_its_machine(store: Store) -> None:
+def test_a_saved_run_says_the_same_of_its_machine(store):
     plan = plan_of(64, simulation=replace(PLANTED, throttle_share=0.5), metrics=(model.LATENCY, model.ENERGY))
     events = swept(plan)[1].events
     started = model.RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "h"})
@@ -164,7 +162,7 @@ def test_a_saved_run_says_the_same_of_its_machine(store: Store) -> None:
     assert condition(kept, kept.rows[key], kept.rows[key].gpu).throttles  # type: ignore[arg-type]
 
 
-def test_json_has_the_condition_of_each_result_live_and_saved(cpugpu: CommandLine) -> None:
+def test_json_has_the_condition_of_each_result_live_and_saved(cpugpu):
     planted = f"{FAST},noise=0,sm_clock_mhz=1980,gpu_busy_w=620,gpu_idle_w=120,neighbour_pid=99999"
     live = cpugpu("run", "matmul", "--size", "64", "--energy", "--json", "--simulate", planted)
     saved = cpugpu.here("show", "latest", "--json")
@@ -181,7 +179,7 @@ def test_json_has_the_condition_of_each_result_live_and_saved(cpugpu: CommandLin
     assert gpu["shared"] is True
 
 
-def test_the_table_has_energies_with_their_uncertainty_or_the_reason(cpugpu: CommandLine) -> None:
+def test_the_table_has_energies_with_their_uncertainty_or_the_reason(cpugpu):
     with_power = cpugpu(
         "run", "matmul", "--size", "64", "--energy", "--simulate", f"{FAST},gpu_busy_w=620,gpu_idle_w=120"
     )

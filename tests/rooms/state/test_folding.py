@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import reduce
 
-import pytest
 from hypothesis import given, settings
 from tests.helpers.runs import export_runs
 from tests.rooms.store.test_store import streams
@@ -19,7 +18,7 @@ def one_by_one(events: Sequence[model.Event]) -> RunState:
 
 @settings(max_examples=30, deadline=None)
 @given(stream=streams())
-def test_a_stream_at_once_is_its_events_one_by_one(stream: list[model.Event]) -> None:
+def test_a_stream_at_once_is_its_events_one_by_one(stream):
     for end in {len(stream) // 3, len(stream) // 2, len(stream)}:
         at_once, slowly = folded(stream[:end]), one_by_one(stream[:end])
         assert at_once == slowly
@@ -29,7 +28,7 @@ def test_a_stream_at_once_is_its_events_one_by_one(stream: list[model.Event]) ->
         assert list(in_parts.rows) == list(one_by_one(stream).rows)
 
 
-def test_what_a_search_adds_and_what_concerns_no_case_is_folded_too() -> None:
+def test_what_a_search_adds_and_what_concerns_no_case_is_folded_too():
     first, *rest = export_runs.stream()
     key = model.Case("matmul", 128).key
     energy = model.EnergyMeasured(case="", device="cpu", elapsed_ns=1.0)
@@ -50,7 +49,7 @@ def test_what_a_search_adds_and_what_concerns_no_case_is_folded_too() -> None:
         assert list(at_once.rows) == list(slowly.rows)
 
 
-def test_no_event_of_a_case_copies_the_rows_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_event_of_a_case_copies_the_rows_of_all_others(monkeypatch):
     cases = tuple(model.Case("matmul", size) for size in range(1, 401))
     rows, apply = list[object](), RunState.apply
 

@@ -7,8 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.helpers.command_line import CommandLine
-from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
+from tests.helpers.golden import assert_golden, paragraphs
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 
 from cpugpu_tui.analysis.costs import END_TO_END
@@ -22,7 +21,6 @@ from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import no_core_lines, reason_lines, use_lines
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import measured_state
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.screens.detail import detail_lines
@@ -33,7 +31,7 @@ STARVED = "starved_share=0.4,starved_size=64"
 
 
 @pytest.fixture(scope="module")
-def run() -> RunState:
+def run():
     """Four sizes around the crossover. In one of them the threads lacked a core."""
     plan = plan_of(*SIZES, simulation=LAWS)
     return state_of(plan, swept(plan)[1])
@@ -42,7 +40,7 @@ def run() -> RunState:
 # ------------------------------------------------------------------ what it does not give
 
 
-def test_there_is_no_winner_in_any_world(run: RunState) -> None:
+def test_there_is_no_winner_in_any_world(run):
     for row in run.rows.values():
         is_starved = row.case.size == 64
         assert row.is_starved == is_starved
@@ -52,14 +50,14 @@ def test_there_is_no_winner_in_any_world(run: RunState) -> None:
         assert row.cpu.latency_ns is not None, "what was measured is still shown"
 
 
-def test_it_is_no_time_of_a_baseline(run: RunState) -> None:
+def test_it_is_no_time_of_a_baseline(run):
     found = measured_state(run)
     starved = {case.case.size: case.starved for case in found.cases.values()}
     assert starved == {16: (), 64: ("CPU",), 256: (), 1024: ()}
     assert {case.case.size: set(case.median_ns) for case in found.cases.values()}[64] == {"GPU"}
 
 
-def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted(words: GoldenWords) -> None:
+def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted(words):
     plan = plan_of(64, simulation=replace(LAWS, starved_tries=2))
     state = state_of(plan, swept(plan)[1])
     (row,) = state.rows.values()
@@ -73,19 +71,19 @@ def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted(words: Go
 # ------------------------------------------------------------------ what is said
 
 
-def test_the_answer_says_why_what_one_thread_takes_and_what_to_do(run: RunState, words: GoldenWords) -> None:
+def test_the_answer_says_why_what_one_thread_takes_and_what_to_do(run, words):
     (said,) = no_core_lines(run)
     assert answer_lines(run)[1] == said
     words(re.sub(r"[\d.]+ [nµm]s", "TIME", said))
 
 
-def test_a_run_without_a_core_anywhere_has_this_as_its_answer(words: GoldenWords) -> None:
+def test_a_run_without_a_core_anywhere_has_this_as_its_answer(words):
     plan = plan_of(*SIZES, simulation=replace(LAWS, starved_size=0))
     (said,) = answer_lines(state_of(plan, swept(plan)[1]))
     words(re.sub(r"[\d.]+ [nµm]s", "TIME", said))
 
 
-def test_a_run_on_one_device_is_not_said_to_lack_a_winner() -> None:
+def test_a_run_on_one_device_is_not_said_to_lack_a_winner():
     plan = plan_of(64, devices=("cpu",), simulation=LAWS)
     state = state_of(plan, swept(plan)[1])
     (row,) = state.rows.values()
@@ -95,19 +93,19 @@ def test_a_run_on_one_device_is_not_said_to_lack_a_winner() -> None:
     assert "winner" not in detail
 
 
-def test_typed_code_is_named_as_it_was_typed(cpugpu: CommandLine) -> None:
+def test_typed_code_is_named_as_it_was_typed(cpugpu):
     done = cpugpu("time", "x + 1", "--setup", "x = torch.rand(n)", "--n", "64", "--simulate", STARVED)
     assert "x + 1 64: no core: " in done.err + done.out
 
 
-def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:
+def test_the_table_has_a_word_in_place_of_the_winner(run):
     lines = {line[Key.SIZE]: line for line in run_table(run).lines}
     assert (lines["64"][Key.SPEEDUP], lines["64"][Key.VERDICT]) == ("–", "no core")
     assert NO_CORE in lines["64"][Key.REMARKS]
     assert lines["256"][Key.VERDICT] in ("CPU", "GPU")
 
 
-def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> None:
+def test_the_live_table_has_the_word_and_its_filter_finds_it(run):
     look = rows.look_of(run, UNICODE, 9)
     words = {row.case.size: "".join(text for text, _ in rows.verdict(run, row, look)) for row in run.rows.values()}
     assert "no core" in words[64]
@@ -116,7 +114,7 @@ def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> N
     assert found == [64]
 
 
-def test_in_a_fleet_it_has_no_winner_either(run: RunState) -> None:
+def test_in_a_fleet_it_has_no_winner_either(run):
     found = [FleetRow("here", run, run.gpus[0], row) for row in run.rows.values()]
     assert {each.row.case.size for each in found if each.row.own_comparison is None} == {64}
     assert [each.text(Key.VERDICT) for each in found if each.row.is_starved] == ["no core"]
@@ -142,7 +140,7 @@ USES = {
 }
 
 
-def test_golden_no_core() -> None:
+def test_golden_no_core():
     told = {f"lack of a core, {name}": " ".join(reason_lines(times)) for name, times in LACKS.items()}
     told |= {f"who used the cores, {name}": " ".join(use_lines(use)) for name, use in USES.items()}
     assert_golden("no-core", paragraphs(told))
@@ -151,7 +149,7 @@ def test_golden_no_core() -> None:
 # ------------------------------------------------------------------ from the command line
 
 
-def test_the_history_the_exports_and_the_baseline_know_it(cpugpu: CommandLine) -> None:
+def test_the_history_the_exports_and_the_baseline_know_it(cpugpu):
     ran = cpugpu("run", "matmul", "--size", "64,256", "--simulate", STARVED)
     assert ran.code == EXIT_OK
     assert "no core" in cpugpu("show", "latest").out
@@ -169,7 +167,7 @@ def test_the_history_the_exports_and_the_baseline_know_it(cpugpu: CommandLine) -
 
 
 @pytest.mark.parametrize("sizes", ["64,256", pytest.param("64", marks=pytest.mark.slow)])
-def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu: CommandLine, sizes: str) -> None:
+def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu, sizes):
     """All other cases pass; this one has no time. The exit code is 4, even if it is the only case."""
     device = ("--device", "cpu") if sizes == "64" else ()
     cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", "drift=0,seed=1")
@@ -180,7 +178,7 @@ def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu: CommandLine, sizes
     assert "core" in done.out + done.err
 
 
-def test_a_half_round_carries_the_mark_on_the_wire(cpugpu: CommandLine) -> None:
+def test_a_half_round_carries_the_mark_on_the_wire(cpugpu):
     done = cpugpu("run", "matmul", "--size", "64", "--simulate", STARVED, "--json")
     timed = [event for event in done.events if isinstance(event, DeviceSampled) and event.device == "cpu"]
     assert any(NO_CORE in event.marks for event in timed)

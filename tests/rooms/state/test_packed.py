@@ -17,9 +17,7 @@ KEYS = st.sampled_from((model.LATENCY, model.DEVICE, model.PAGEABLE, "other"))
 
 
 @given(st.dictionaries(KEYS, st.lists(NS, max_size=9).map(tuple)), st.dictionaries(st.integers(-3, 99), NS))
-def test_numbers_are_what_was_put_in_in_its_order(
-    series: dict[str, tuple[float, ...]], numbers: dict[int, float]
-) -> None:
+def test_numbers_are_what_was_put_in_in_its_order(series, numbers):
     assert Series(series) == series
     assert list(Series(series).items()) == list(series.items())
     assert Numbers(numbers) == numbers
@@ -37,7 +35,7 @@ READINGS = st.builds(
 
 
 @given(st.dictionaries(KEYS, READINGS))
-def test_readings_are_what_was_put_in(readings: dict[str, model.Reading]) -> None:
+def test_readings_are_what_was_put_in(readings):
     assert Readings(readings) == readings
     assert list(Readings(readings)) == list(readings)
 
@@ -48,7 +46,7 @@ COMPARISONS = st.builds(
 
 
 @given(st.dictionaries(KEYS, COMPARISONS))
-def test_comparisons_are_what_was_put_in(comparisons: dict[str, Comparison]) -> None:
+def test_comparisons_are_what_was_put_in(comparisons):
     assert Comparisons(comparisons) == comparisons
     assert list(Comparisons(comparisons)) == list(comparisons)
 
@@ -75,7 +73,7 @@ def times_of(*events: model.MachineRead | model.DeviceSampled) -> DeviceTimes:
     return times
 
 
-def test_times_are_the_same_and_take_more_events() -> None:
+def test_times_are_the_same_and_take_more_events():
     whole, packed = times_of(*EVENTS), times_of(*EVENTS).packed()
     assert packed.round_ns == whole.round_ns == {1: 4.0, 2: 5.0, 3: 5.0}
     assert packed.clean_ns == whole.clean_ns == (3.0, 5.0, 5.0, 5.0)
@@ -87,7 +85,7 @@ def test_times_are_the_same_and_take_more_events() -> None:
     assert later.clean_ns == packed.clean_ns
 
 
-def test_a_case_that_is_over_is_packed() -> None:
+def test_a_case_that_is_over_is_packed():
     case = model.Case("matmul", 64)
     run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=model.Plan("m", (case,)), environment={}))
     for event in (model.DeviceSampled(case=case.key, device="cpu", round_index=1, calls_per_block=1,
@@ -97,7 +95,7 @@ def test_a_case_that_is_over_is_packed() -> None:
     assert run.rows[case.key].times["cpu"].latency_ns == 3.0
 
 
-def test_a_row_that_was_replaced_is_dropped() -> None:
+def test_a_row_that_was_replaced_is_dropped():
     """Each of 10,000 rows stayed twice in memory."""
     row = Row(model.Case("matmul", 1))
     old, rows = ref(row), Made({"a": row, "b": row}, lambda each: replace(each, saved=False))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.cli.running import reference
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
@@ -16,7 +15,7 @@ from cpugpu_tui.workloads import PRESETS
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short(monkeypatch):
     """Two of the twenty workloads."""
     preset = PRESETS["survey"]
     monkeypatch.setitem(PRESETS, "survey", replace(preset, parts=(preset.parts[0], preset.parts[13])))
@@ -28,7 +27,7 @@ def held(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("short")
-def test_each_size_is_timed_in_three_starts_that_differ(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_each_size_is_timed_in_three_starts_that_differ(cpugpu, tmp_path):
     path = tmp_path / "gpu.json.gz"
     made = cpugpu.here("reference", "make", "-o", path, "--simulate", "gpu_start=0.1")
     assert made.code == EXIT_OK, made.err
@@ -47,7 +46,7 @@ def test_each_size_is_timed_in_three_starts_that_differ(cpugpu: CommandLine, tmp
 
 
 @pytest.mark.usefixtures("short")
-def test_the_file_names_no_machine_and_no_person(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_the_file_names_no_machine_and_no_person(cpugpu, tmp_path):
     path = tmp_path / "gpu.json.gz"
     for _ in range(2):  # a file of the program's own is written again
         assert cpugpu.here("reference", "make", "-o", path, "--simulate", "default").code == EXIT_OK
@@ -57,9 +56,7 @@ def test_the_file_names_no_machine_and_no_person(cpugpu: CommandLine, tmp_path: 
 
 
 @pytest.mark.usefixtures("short")
-def test_a_start_that_is_cut_off_leaves_those_before_it(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_that_is_cut_off_leaves_those_before_it(cpugpu, tmp_path, monkeypatch):
     starts = reference._starts
 
     def cut(*arguments: Any) -> Any:
@@ -75,7 +72,7 @@ def test_a_start_that_is_cut_off_leaves_those_before_it(
     assert [each.name for each in tmp_path.glob("*.gz*")] == ["gpu.json.gz"]
 
 
-def test_what_the_time_leaves_out_matters_least(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_what_the_time_leaves_out_matters_least(cpugpu, tmp_path):
     path = tmp_path / "gpu.json.gz"
     made = cpugpu.here("reference", "make", "-o", path, "--simulate", "pace=0.5", "--max-seconds", "20")
     found = held(path)
@@ -90,7 +87,7 @@ def test_what_the_time_leaves_out_matters_least(cpugpu: CommandLine, tmp_path: P
 
 
 @pytest.mark.usefixtures("short")
-def test_a_failed_case_is_named(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_failed_case_is_named(cpugpu, tmp_path):
     path = tmp_path / "gpu.json.gz"
     made = cpugpu.here("reference", "make", "-o", path, "--simulate", "error_size=100")
     assert made.code == EXIT_CASES_FAILED
@@ -98,14 +95,14 @@ def test_a_failed_case_is_named(cpugpu: CommandLine, tmp_path: Path) -> None:
     assert 100 not in [case[2] for case in held(path)["cases"] if case[0] == "matmul"]
 
 
-def test_it_needs_a_gpu_and_a_file(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_it_needs_a_gpu_and_a_file(cpugpu, tmp_path):
     path = tmp_path / "gpu.json.gz"
     assert cpugpu.here("reference", "make", "-o", path, "--simulate", "gpus=0").code == EXIT_UNFIT
     assert not path.exists()
     assert cpugpu.here("reference", "make", "--simulate", "default").code == EXIT_USAGE
 
 
-def test_the_shipped_references_are_small_and_of_real_gpus() -> None:
+def test_the_shipped_references_are_small_and_of_real_gpus():
     assert "h100" in shipped()
     for name, data in shipped().items():
         found = read(data, name)

@@ -42,7 +42,7 @@ def timed(device: str, round_index: int, *latency_ns: float, case: str = KEY, **
 # ------------------------------------------------------------------ a run's life
 
 
-def test_a_run_goes_from_idle_over_running_to_its_end() -> None:
+def test_a_run_goes_from_idle_over_running_to_its_end():
     assert RunState().status == "idle"
     state = fold(STARTED, FOUND)
     assert (state.status, state.settled, [row.status for row in state.rows.values()]) == ("running", 0, ["pending"] * 2)
@@ -54,7 +54,7 @@ def test_a_run_goes_from_idle_over_running_to_its_end() -> None:
     assert (state.status, state.settled, state.current) == ("stopped", 1, None)
 
 
-def test_times_speedup_and_answer_come_with_the_rounds() -> None:
+def test_times_speedup_and_answer_come_with_the_rounds():
     plan = plan_of(16, 256, 2048, simulation=replace(QUICK, cpu_overhead_ns=50_000.0))
     state = state_of(plan, swept(plan)[1])
     assert [row.status for row in state.rows.values()] == ["ok"] * 3
@@ -66,7 +66,7 @@ def test_times_speedup_and_answer_come_with_the_rounds() -> None:
     assert row.own_comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns, rel=0.02)
 
 
-def test_what_a_dead_agent_had_said_of_a_case_is_void() -> None:
+def test_what_a_dead_agent_had_said_of_a_case_is_void():
     """The next agent starts the cases again that were active when the agent died."""
     state = fold(
         STARTED,
@@ -79,7 +79,7 @@ def test_what_a_dead_agent_had_said_of_a_case_is_void() -> None:
     assert (times.latency_ns, times.marks) == (7.0, ())
 
 
-def test_a_skipped_case_is_settled_but_has_not_failed() -> None:
+def test_a_skipped_case_is_settled_but_has_not_failed():
     one, other = (case.key for case in CASES)
     skipped, failed = (
         model.CaseFailed(case=one, kind="skipped", message=""),
@@ -90,7 +90,7 @@ def test_a_skipped_case_is_settled_but_has_not_failed() -> None:
     assert [row.status for row in state.rows.values()] == ["skipped", "oom"]
 
 
-def test_a_mismatch_has_no_speedup() -> None:
+def test_a_mismatch_has_no_speedup():
     halves = [timed(device, r, 5.0) for r in range(1, 9) for device in ("cpu", "cuda:0")]
     state = fold(STARTED, FOUND, *halves)
     assert state.rows[KEY].own_comparison is not None
@@ -100,7 +100,7 @@ def test_a_mismatch_has_no_speedup() -> None:
     )
 
 
-def test_a_rounds_time_is_the_median_of_its_blocks_and_round_0_is_no_round() -> None:
+def test_a_rounds_time_is_the_median_of_its_blocks_and_round_0_is_no_round():
     before = timed("cpu", 0, samples={"as_written": (1.0,), model.LATENCY: (2.0,)})
     times = fold(STARTED, before, timed("cpu", 1, 9.0, 1.0, 5.0), timed("cpu", 2)).rows[KEY].cpu
     assert times.round_ns == {1: 5.0}
@@ -108,7 +108,7 @@ def test_a_rounds_time_is_the_median_of_its_blocks_and_round_0_is_no_round() -> 
     assert not times.timed_once
 
 
-def test_how_far_the_publications_clock_was_off() -> None:
+def test_how_far_the_publications_clock_was_off():
     once = timed("cuda:0", 0, samples={"as_written": (10.0,), "as_written_synced": (530.0,)})
     assert naive_factor(fold(STARTED, once).rows[KEY]) == 53.0
     assert naive_factor(fold(STARTED, timed("cuda:0", 1, 5.0)).rows[KEY]) is None
@@ -123,11 +123,11 @@ def test_how_far_the_publications_clock_was_off() -> None:
         (FOUND, ""),
     ],
 )
-def test_without_a_gpu_the_answer_says_why(found: model.DevicesFound, says: str) -> None:
+def test_without_a_gpu_the_answer_says_why(found, says):
     assert "".join(answer_lines(fold(STARTED, found))) == says
 
 
-def test_events_of_a_case_that_is_not_in_the_plan_change_nothing() -> None:
+def test_events_of_a_case_that_is_not_in_the_plan_change_nothing():
     state = fold(STARTED)
     for event in (model.CaseStarted(case="?"), model.CaseFinished(case="?"), timed("cpu", 1, 5.0, case="?")):
         assert state.apply(event) is state
@@ -164,7 +164,7 @@ EVENTS = st.one_of(
 
 
 @given(st.lists(EVENTS, max_size=30))
-def test_no_order_of_events_breaks_what_is_shown(events: list[model.Event]) -> None:
+def test_no_order_of_events_breaks_what_is_shown(events):
     state = fold(STARTED, *events)
     assert [row.case for row in state.rows.values()] == list(CASES)
     assert state.settled == sum(row.status not in ("pending", "active") for row in state.rows.values())
@@ -175,7 +175,7 @@ def test_no_order_of_events_breaks_what_is_shown(events: list[model.Event]) -> N
         assert len(shown) == 5
 
 
-def test_applying_an_event_leaves_the_state_before_it_alone() -> None:
+def test_applying_an_event_leaves_the_state_before_it_alone():
     before = fold(STARTED, FOUND)
     rows = dict(before.rows)
     fold(model.CaseStarted(case=KEY), timed("cpu", 1, 5.0), model.CaseFinished(case=KEY), state=before)
@@ -220,12 +220,12 @@ def large_state(count: int) -> RunState:
     ],
     ids=lambda event: type(event).__name__,
 )  # fmt: skip
-def test_10_000_cases_cost_an_event_no_more_work_than_two(event: model.Event) -> None:
+def test_10_000_cases_cost_an_event_no_more_work_than_two(event):
     large_state(20).apply(event)  # keys that rows share are made once
     assert calls_of(large_state(10_000), event) == calls_of(large_state(20), event)
 
 
-def test_the_other_9_999_rows_keep_what_they_had_computed() -> None:
+def test_the_other_9_999_rows_keep_what_they_had_computed():
     before = large_state(10_000)
     after = before.apply(timed("cpu", 2, 5.0))
     assert [key for key, row in after.rows.items() if row is not before.rows[key]] == [KEY]
@@ -239,7 +239,7 @@ def reading(value: float | None, second: int = 1) -> model.TelemetryRead:
     return model.TelemetryRead(gpus=(gpu,), host={"cpu_pct": model.Reading(50.0)}, mono_ns=second * 10**9)
 
 
-def test_trends_are_bounded_and_a_missing_number_is_a_hole_not_a_zero() -> None:
+def test_trends_are_bounded_and_a_missing_number_is_a_hole_not_a_zero():
     state = TelemetryState()
     for second, value in enumerate([*range(1, HISTORY + 10), None]):
         state = state.apply(reading(value, second))
@@ -250,7 +250,7 @@ def test_trends_are_bounded_and_a_missing_number_is_a_hole_not_a_zero() -> None:
     assert state.history["host/cpu_pct"] == (50.0,) * HISTORY
 
 
-def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured() -> None:
+def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured():
     """The last numbers stay and grow older. The history has a gap for each missing answer."""
     first = reading(5.0, 1)
     hung = [replace(reading(0.0, s), gpus=aged(first.gpus, s - 1.0), problem="no answer") for s in (2, 3, 4)]
@@ -261,7 +261,7 @@ def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured() -> None
     assert state.history["host/cpu_pct"] == (50.0,) * 5, "the host was read"
 
 
-def test_a_gpu_that_hangs_leaves_the_others_histories_whole() -> None:
+def test_a_gpu_that_hangs_leaves_the_others_histories_whole():
     first = reading(5.0).gpus[0]
     state = TelemetryState().apply(model.TelemetryRead(gpus=(first, replace(first, index=1)), mono_ns=10**9))
     state = state.apply(model.TelemetryRead(gpus=(*aged((first,), 1.0), replace(first, index=1)), mono_ns=2 * 10**9))
@@ -269,7 +269,7 @@ def test_a_gpu_that_hangs_leaves_the_others_histories_whole() -> None:
     assert state.history["gpu1/power_mw"] == (5.0, 5.0)
 
 
-def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer() -> None:
+def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer():
     """During a run slow values are not read for minutes. These are gaps, although the GPU answers."""
     gpu = reading(5.0).gpus[0]
     state = TelemetryState()
@@ -283,7 +283,7 @@ def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer() 
 # ------------------------------------------------------------------ answers
 
 
-def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
+def test_each_sweep_of_a_run_has_an_answer_of_its_own():
     """Sorting matmul and vector-dot together by size would suggest a crossover."""
     cases = (model.Case("matmul", 16), model.Case("vector-dot", 20, variant="dot"))
     state = fold(model.RunStarted(run_id="r", series_id="s", plan=model.Plan("p", cases), environment={}), FOUND)
@@ -304,7 +304,7 @@ def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
     assert "99.5–99.9× slower" in second
 
 
-def test_what_was_stopped_half_way_is_no_part_of_the_answer() -> None:
+def test_what_was_stopped_half_way_is_no_part_of_the_answer():
     state = fold(STARTED, FOUND)
     for index in range(1, 6):
         state = fold(timed("cpu", index, 1e6 + index), timed("cuda:0", index, 1e5), state=state)

@@ -1,7 +1,6 @@
 """The filter of saved runs: what matches, and what a wrong one is told."""
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -35,7 +34,7 @@ RUN = RunSummary(
      "name:mat", "status:do", "date:2026-01", "host:node7", "tag:night", "#nightly", "baseline:main", "xeon matmul",
      "text:baseline"],
 )  # fmt: skip
-def test_a_run_matches_by_its_content(text: str) -> None:
+def test_a_run_matches_by_its_content(text):
     assert parse_filter(text)(RUN)
 
 
@@ -44,7 +43,7 @@ def test_a_run_matches_by_its_content(text: str) -> None:
     ["gpu:xeon", "cpu:h200", "gpu:h200 dtype:f32", "n>2048", "n<64", "n=100", "status:failed", "date:2025",
      "host:node2", "#weekly", "matmul jacobian"],
 )  # fmt: skip
-def test_a_run_without_that_content_does_not(text: str) -> None:
+def test_a_run_without_that_content_does_not(text):
     assert not parse_filter(text)(RUN)
 
 
@@ -55,7 +54,7 @@ def test_a_run_without_that_content_does_not(text: str) -> None:
      ("status:odd", "odd", "stopped"), ("date:today", "today", "date:2026"), ("gpu:", "gpu:", "gpu:h200"),
      ("speedup>3", "speedup>3", "n>1000"), ("date:٢٠٢٦", "٢٠٢٦", "date:2026"), (f"n>{10**40}", "too large", "sizes")],
 )  # fmt: skip
-def test_a_wrong_filter_is_told_its_value_and_what_to_write(text: str, value: str, remedy: str) -> None:
+def test_a_wrong_filter_is_told_its_value_and_what_to_write(text, value, remedy):
     with pytest.raises(UsageError) as caught:
         parse_filter(f"matmul {text}")
     assert value in caught.value.message
@@ -63,13 +62,13 @@ def test_a_wrong_filter_is_told_its_value_and_what_to_write(text: str, value: st
 
 
 @pytest.mark.parametrize("start", ["foo:", "dtype:", "n>", "status:", "date:", "speedup>"])
-def test_an_error_about_a_very_long_part_stays_short(start: str) -> None:
+def test_an_error_about_a_very_long_part_stays_short(start):
     with pytest.raises(UsageError) as caught:
         parse_filter(start + "x" * 10_000)
     assert len(str(caught.value)) < 300
 
 
-def test_while_it_is_typed_a_wrong_part_is_left_out_and_told() -> None:
+def test_while_it_is_typed_a_wrong_part_is_left_out_and_told():
     matches, error = parse_while_typed("matmul gpuu:h200 dtype:bf16")
     assert "gpuu" in error.message
     assert matches(RUN)
@@ -77,7 +76,7 @@ def test_while_it_is_typed_a_wrong_part_is_left_out_and_told() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a/b/c", "w/v/²/float32/t1", f"w/v/{10**30}/float32/t1", "w/v/-1/float32/t1"])
-def test_a_case_key_of_another_program_has_no_shape(key: str) -> None:
+def test_a_case_key_of_another_program_has_no_shape(key):
     assert shape_of(key) is None
 
 
@@ -91,7 +90,7 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
+def store():
     """Runs that differ in all that a filter can ask for."""
     with closing(Store.in_memory()) as store:
         for index, name in enumerate(("matmul", "vector-dot", "jacobian", *HOSTILE)):
@@ -128,20 +127,20 @@ def store() -> Iterator[Store]:
      ("simulated", [9, 5, 1]), ("7", [8, 7]), ("gpu:xeon", []), ("cpu:h200", []), ("tag:100%_?", [7]),
      ("σας", [9, 6, 5])],
 )  # fmt: skip
-def test_a_history_is_filtered_by_all_that_its_runs_tell(store: Store, text: str, numbers: list[int]) -> None:
+def test_a_history_is_filtered_by_all_that_its_runs_tell(store, text, numbers):
     assert [run.number for run in store.runs(text=text)] == numbers
     assert [run.number for run in store.runs(2, text=text)] == numbers[:2]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_are_found_as_they_are(store: Store, name: str) -> None:
+def test_hostile_names_are_found_as_they_are(store, name):
     word = name.split()[0]
     for kind in ("name", "tag", "baseline"):
         assert store.runs(text=f"{kind}:{word}"), kind
 
 
 @pytest.mark.parametrize("zone", ["UTC-9", "UTC+9"])
-def test_a_day_is_that_of_the_local_time(store: Store, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_day_is_that_of_the_local_time(store, zone, monkeypatch):
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -153,7 +152,7 @@ def test_a_day_is_that_of_the_local_time(store: Store, zone: str, monkeypatch: p
     assert found != [[run.number for run in store.runs(text=f"date:{day}")] for day in days]
 
 
-def test_bytes_that_are_no_text_and_very_long_words_do_no_harm(store: Store) -> None:
+def test_bytes_that_are_no_text_and_very_long_words_do_no_harm(store):
     assert store.runs(text="\udcff") == []
     assert store.runs(text="y" * 10_000) == []
     assert store.runs(text="x" * 10_000) != []

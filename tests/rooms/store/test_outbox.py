@@ -1,7 +1,6 @@
 """Writes that wait in memory while the history cannot be written: none is lost or out of order, memory is bounded."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -68,13 +67,13 @@ def keys(*indexes: int) -> list[str]:
 
 
 @pytest.fixture
-def live(tmp_path: Path) -> Iterator[LiveRun]:
+def live(tmp_path):
     run = LiveRun(tmp_path / "results.db")
     yield run
     run.close()
 
 
-def test_a_finished_case_is_in_the_file_at_once_while_the_database_works(live: LiveRun) -> None:
+def test_a_finished_case_is_in_the_file_at_once_while_the_database_works(live):
     live.saver.begin(STARTED)
     live.finish_case(0)
     assert live.saved_cases() == keys(0)
@@ -82,7 +81,7 @@ def test_a_finished_case_is_in_the_file_at_once_while_the_database_works(live: L
     assert live.saver.number == 1
 
 
-def test_what_finishes_while_the_database_is_locked_is_saved_in_order_afterwards(live: LiveRun) -> None:
+def test_what_finishes_while_the_database_is_locked_is_saved_in_order_afterwards(live):
     live.saver.begin(STARTED)
     live.finish_case(0)
     live.lock()
@@ -98,7 +97,7 @@ def test_what_finishes_while_the_database_is_locked_is_saved_in_order_afterwards
     assert live.saved_cases() == keys(0, 1, 2)
 
 
-def test_it_is_saved_without_being_asked_once_the_lock_is_gone(live: LiveRun) -> None:
+def test_it_is_saved_without_being_asked_once_the_lock_is_gone(live):
     seen: list[bool] = []
     live.saver.begin(STARTED)
     live.lock()
@@ -112,7 +111,7 @@ def test_it_is_saved_without_being_asked_once_the_lock_is_gone(live: LiveRun) ->
     assert live.saved_cases() == keys(0)
 
 
-def test_a_run_that_began_while_the_database_could_not_be_opened_is_there_in_the_end(tmp_path: Path) -> None:
+def test_a_run_that_began_while_the_database_could_not_be_opened_is_there_in_the_end(tmp_path):
     folder = tmp_path / "later"
     path = folder / "results.db"
     outbox_ = Outbox(lambda wait_s: Store.open(path, wait_s=wait_s))
@@ -146,9 +145,7 @@ def remove_all(path: Path) -> None:
     ],
     ids=["deleted", "only-the-database", "moved", "journal", "index"],
 )
-def test_a_live_run_goes_into_a_new_database_whole_if_the_old_one_goes(
-    live: LiveRun, lose: Callable[[Path], object]
-) -> None:
+def test_a_live_run_goes_into_a_new_database_whole_if_the_old_one_goes(live, lose):
     with closing(Store.open(live.path)) as before:
         before.import_run([model.RunStarted(run_id="old", series_id="s", plan=model.Plan("", ()), environment={})])
     live.saver.begin(STARTED)
@@ -165,7 +162,7 @@ def test_a_live_run_goes_into_a_new_database_whole_if_the_old_one_goes(
         assert store.summary("r").status == "done"
 
 
-def test_a_run_that_somebody_deletes_is_not_brought_back(live: LiveRun) -> None:
+def test_a_run_that_somebody_deletes_is_not_brought_back(live):
     live.saver.begin(STARTED)
     live.finish_case(0)
     with closing(Store.open(live.path)) as store:
@@ -180,14 +177,14 @@ def test_a_run_that_somebody_deletes_is_not_brought_back(live: LiveRun) -> None:
         assert store.count() == 0
 
 
-def test_a_reading_that_cannot_be_written_costs_no_case(live: LiveRun) -> None:
+def test_a_reading_that_cannot_be_written_costs_no_case(live):
     live.saver.begin(STARTED)
     live.finish_case(0, model.TelemetryRead(host={"cpu_pct": model.Reading(float("nan"))}, seq=2))
     assert not live.outbox.unsaved
     assert live.saved_cases() == keys(0)
 
 
-def test_a_case_that_cannot_be_written_does_not_hold_up_the_next(live: LiveRun) -> None:
+def test_a_case_that_cannot_be_written_does_not_hold_up_the_next(live):
     live.saver.begin(STARTED)
     live.lock()
     live.saver.note(half_round(CASES[0].key, 2**70))  # no column takes that
@@ -200,9 +197,7 @@ def test_a_case_that_cannot_be_written_does_not_hold_up_the_next(live: LiveRun) 
     assert not live.outbox.unsaved.waiting
 
 
-def test_what_waits_is_bounded_readings_go_first_and_the_end_is_kept(
-    live: LiveRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_waits_is_bounded_readings_go_first_and_the_end_is_kept(live, monkeypatch):
     live.saver.begin(STARTED)
     live.lock()
     reading = model.TelemetryRead(host={"cpu_pct": model.Reading(1.0)}, seq=1)
@@ -222,7 +217,7 @@ def test_what_waits_is_bounded_readings_go_first_and_the_end_is_kept(
         assert not [event for event in store.load("r") if isinstance(event, model.TelemetryRead)]
 
 
-def test_a_database_of_a_newer_version_takes_nothing_and_says_why(tmp_path: Path) -> None:
+def test_a_database_of_a_newer_version_takes_nothing_and_says_why(tmp_path):
     path = tmp_path / "results.db"
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as other:

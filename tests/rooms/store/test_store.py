@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui import model
@@ -54,7 +53,7 @@ def save(store: Store, stream: Sequence[model.Event]) -> int:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     with closing(Store.open(tmp_path / "results.db")) as store:
         yield store
 
@@ -148,7 +147,7 @@ def streams(draw: st.DrawFn) -> list[model.Event]:
 # Shrinking a stream takes minutes and a gigabyte; a failing one is short enough to read.
 @settings(max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(stream=streams())
-def test_a_run_comes_back_event_by_event(stream: list[model.Event]) -> None:
+def test_a_run_comes_back_event_by_event(stream):
     with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "results.db")) as store:
         number = save(store, stream)
         # What follows the last commit is telemetry that a dead controller had not saved yet.
@@ -163,7 +162,7 @@ def half_round(case: model.Case, device: str, round_index: int, *latency: float)
     return model.DeviceSampled(case=case.key, device=device, round_index=round_index, calls_per_block=9, samples=timed)
 
 
-def test_a_stored_run_looks_like_the_live_one_did(store: Store) -> None:
+def test_a_stored_run_looks_like_the_live_one_did(store):
     first, second = CASES[0], CASES[1]
     stream: list[model.Event] = [
         started(),
@@ -191,7 +190,7 @@ def test_a_stored_run_looks_like_the_live_one_did(store: Store) -> None:
     assert stored.rows[first.key].times["cpu"].samples["latency"] == (10.0, 11.0)
 
 
-def test_a_case_committed_twice_counts_once(store: Store) -> None:
+def test_a_case_committed_twice_counts_once(store):
     key = CASES[0].key
     store.begin_run(started())
     store.commit_cases("20260101-aaaa", [[model.CaseFailed(case=key, kind="crashed", message="")]], [])
@@ -199,13 +198,13 @@ def test_a_case_committed_twice_counts_once(store: Store) -> None:
     assert store.load("20260101-aaaa")[1:] == [model.CaseStarted(case=key), model.CaseFinished(case=key)]
 
 
-def test_a_case_that_is_not_over_is_refused(store: Store) -> None:
+def test_a_case_that_is_not_over_is_refused(store):
     store.begin_run(started())
     with pytest.raises(ValueError, match="CaseStarted"):
         store.commit_cases("20260101-aaaa", [[model.CaseStarted(case=CASES[0].key)]], [])
 
 
-def test_numbers_can_be_read_by_any_program(store: Store) -> None:
+def test_numbers_can_be_read_by_any_program(store):
     save(store, [started(), half_round(CASES[0], "cpu", 1, 1.0, 0.1), model.CaseFinished(case=CASES[0].key)])
     with closing(sqlite3.connect(store.path)) as other:
         found = other.execute("SELECT metric, hex(samples) FROM measurement").fetchall()
@@ -218,14 +217,14 @@ def test_numbers_can_be_read_by_any_program(store: Store) -> None:
 # ------------------------------------------------------------------ numbers and names
 
 
-def test_runs_are_numbered_from_one_and_no_number_is_given_twice(store: Store) -> None:
+def test_runs_are_numbered_from_one_and_no_number_is_given_twice(store):
     assert [store.begin_run(started(f"run-{i}")) for i in range(3)] == [1, 2, 3]
     with closing(sqlite3.connect(store.path)) as other, other:
         other.execute("DELETE FROM run WHERE number = 3")
     assert store.begin_run(started("run-3")) == 4
 
 
-def test_two_writers_share_the_numbers(store: Store) -> None:
+def test_two_writers_share_the_numbers(store):
     with closing(Store.open(store.path)) as other:
         assert store.begin_run(started("a")) == 1
         assert other.begin_run(started("b")) == 2
@@ -233,7 +232,7 @@ def test_two_writers_share_the_numbers(store: Store) -> None:
         assert [run.run_id for run in store.runs()] == ["c", "b", "a"]
 
 
-def test_a_run_is_found_by_number_latest_and_prefix(store: Store) -> None:
+def test_a_run_is_found_by_number_latest_and_prefix(store):
     for run_id in ("20260101-aaaa", "20260102-bbbb", "20260102-cccc"):
         store.begin_run(started(run_id))
     assert store.find("2") == "20260102-bbbb"
@@ -242,19 +241,19 @@ def test_a_run_is_found_by_number_latest_and_prefix(store: Store) -> None:
     assert store.find("20260102-bbbb") == "20260102-bbbb"
 
 
-def test_a_number_wins_over_an_id_that_begins_with_it(store: Store) -> None:
+def test_a_number_wins_over_an_id_that_begins_with_it(store):
     for run_id in ("2-first", "second"):
         store.begin_run(started(run_id))
     assert store.find("2") == "second"
 
 
-def test_a_whole_id_wins_over_a_longer_one(store: Store) -> None:
+def test_a_whole_id_wins_over_a_longer_one(store):
     for run_id in ("abc", "abcd"):
         store.begin_run(started(run_id))
     assert store.find("abc") == "abc"
 
 
-def test_an_ambiguous_prefix_names_the_candidates(store: Store) -> None:
+def test_an_ambiguous_prefix_names_the_candidates(store):
     for run_id in ("20260101-aaaa", "20260102-bbbb", "20260102-cccc"):
         store.begin_run(started(run_id))
     with pytest.raises(UsageError) as caught:
@@ -264,7 +263,7 @@ def test_an_ambiguous_prefix_names_the_candidates(store: Store) -> None:
     assert "aaaa" not in caught.value.message
 
 
-def test_many_candidates_are_not_all_listed(store: Store, words: GoldenWords) -> None:
+def test_many_candidates_are_not_all_listed(store, words):
     for index in range(9):
         store.begin_run(started(f"x{index}"))
     with pytest.raises(UsageError) as caught:
@@ -273,7 +272,7 @@ def test_many_candidates_are_not_all_listed(store: Store, words: GoldenWords) ->
 
 
 @pytest.mark.parametrize("text", ["7", "nonsense", "", "%", "999999999999999999999999", "٣", "LATEST"])
-def test_an_unknown_run_is_a_usage_error_with_a_remedy(store: Store, text: str) -> None:
+def test_an_unknown_run_is_a_usage_error_with_a_remedy(store, text):
     store.begin_run(started())
     with pytest.raises(NoSuchRunError) as caught:
         store.find(text)
@@ -284,7 +283,7 @@ def test_an_unknown_run_is_a_usage_error_with_a_remedy(store: Store, text: str) 
     assert repr(text) in caught.value.message
 
 
-def test_without_runs_the_sentence_says_how_to_get_one(store: Store, words: GoldenWords) -> None:
+def test_without_runs_the_sentence_says_how_to_get_one(store, words):
     assert store.runs() == []
     with pytest.raises(UsageError) as caught:
         store.find("latest")
@@ -298,7 +297,7 @@ def test_without_runs_the_sentence_says_how_to_get_one(store: Store, words: Gold
 # ------------------------------------------------------------------ the list of runs
 
 
-def test_the_list_says_what_each_run_was(store: Store) -> None:
+def test_the_list_says_what_each_run_was(store):
     stream = [
         started(wall_ns=1_000),
         model.DevicesFound(devices=DEVICES),
@@ -333,7 +332,7 @@ os._exit(9)
 """
 
 
-def test_a_run_whose_process_died_is_interrupted_and_a_living_one_is_not(tmp_path: Path) -> None:
+def test_a_run_whose_process_died_is_interrupted_and_a_living_one_is_not(tmp_path):
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(started("alive"))
@@ -344,7 +343,7 @@ def test_a_run_whose_process_died_is_interrupted_and_a_living_one_is_not(tmp_pat
         assert store.mark_interrupted() == 0
 
 
-def test_what_json_cannot_hold_is_a_store_error_and_leaves_nothing(store: Store) -> None:
+def test_what_json_cannot_hold_is_a_store_error_and_leaves_nothing(store):
     store.begin_run(started())
     bad = model.TelemetryRead(host={"cpu_pct": model.Reading(float("nan"))})
     with pytest.raises(StoreError):
@@ -354,15 +353,13 @@ def test_what_json_cannot_hold_is_a_store_error_and_leaves_nothing(store: Store)
     assert store.runs()[0].cases_ok == 1
 
 
-def test_a_run_that_someone_deleted_is_a_store_error(store: Store) -> None:
+def test_a_run_that_someone_deleted_is_a_store_error(store):
     with pytest.raises(LostRunError, match="gone"):
         store.finish_run("gone", model.RunFinished(status="done"))
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.rename(path.with_name("moved.db"))])
-def test_what_has_no_file_by_that_name_any_more_is_not_said_to_be_saved(
-    store: Store, lose: Callable[[Path], object]
-) -> None:
+def test_what_has_no_file_by_that_name_any_more_is_not_said_to_be_saved(store, lose):
     store.begin_run(started())
     store.commit_cases("20260101-aaaa", [[model.CaseFinished(case=CASES[0].key)]])
     lose(store.path)
@@ -371,7 +368,7 @@ def test_what_has_no_file_by_that_name_any_more_is_not_said_to_be_saved(
     assert not store.path.exists()
 
 
-def test_a_closed_store_is_a_store_error(store: Store) -> None:
+def test_a_closed_store_is_a_store_error(store):
     store.close()
     store.close()
     with pytest.raises(StoreError):

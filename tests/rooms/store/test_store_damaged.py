@@ -24,7 +24,7 @@ def spoil(path: Path, number: float, metric: str = "%") -> None:
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def sound(tmp_path_factory):
     """A history with one run, which tests copy."""
     made = CommandLine(tmp_path_factory.mktemp("sound") / "history.db")
     assert made("run", "matmul", "--size", "16,2048", "--simulate", "default").code == 0
@@ -33,9 +33,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -1154.0, 0.0])
 @pytest.mark.parametrize("metric", ["latency", "%"])
-def test_numbers_that_no_clock_gives_are_left_out_and_it_is_said(
-    cpugpu: CommandLine, sound: CommandLine, number: float, metric: str
-) -> None:
+def test_numbers_that_no_clock_gives_are_left_out_and_it_is_said(cpugpu, sound, number, metric):
     cpugpu.take_over(sound)
     spoil(cpugpu.database, number, metric)
     shown, data = cpugpu.here("show", "latest"), cpugpu.here("show", "latest", "--json")
@@ -46,7 +44,7 @@ def test_numbers_that_no_clock_gives_are_left_out_and_it_is_said(
     assert "No answer" in shown.out
 
 
-def test_processor_time_of_less_than_a_tick_is_no_damage() -> None:
+def test_processor_time_of_less_than_a_tick_is_no_damage():
     """`os.times` counts in steps of 10 ms, so a loop of 0.2 s may take 0 s of system time. Its row was marked."""
     case = Case("jacobian", 4, variant="loop")
     half = DeviceSampled(

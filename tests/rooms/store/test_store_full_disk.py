@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -41,7 +40,7 @@ except StoreError:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path):
     """A disk of 1 MiB; mounting one needs root."""
     folder = tmp_path / "disk"
     folder.mkdir()
@@ -72,7 +71,7 @@ def cases_in(store: Store) -> int:
     return sum(isinstance(event, CaseFinished) for event in store.load("r"))
 
 
-def test_a_case_that_does_not_fit_is_said_and_the_rest_stays(small_disk: Path) -> None:
+def test_a_case_that_does_not_fit_is_said_and_the_rest_stays(small_disk):
     path = small_disk / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(run_started("r"))
@@ -92,14 +91,14 @@ def test_a_case_that_does_not_fit_is_said_and_the_rest_stays(small_disk: Path) -
         assert cases_in(store) == fitted + 1
 
 
-def test_a_disk_that_is_full_from_the_start_is_said(small_disk: Path) -> None:
+def test_a_disk_that_is_full_from_the_start_is_said(small_disk):
     with pytest.raises(OSError, match="No space"):
         write_for_ever(small_disk / "ballast")
     with pytest.raises(StoreError, match="full"):
         Store.open(small_disk / "results.db")
 
 
-def test_the_history_of_a_full_disk_can_be_looked_at(small_disk: Path) -> None:
+def test_the_history_of_a_full_disk_can_be_looked_at(small_disk):
     """The writer was killed, so the last cases are in the journal, and the disk is full."""
     path = small_disk / "results.db"
     killed = subprocess.run([sys.executable, "-c", FILLING, str(path)], capture_output=True, text=True, cwd=ROOT)

@@ -29,12 +29,12 @@ def golden(version: int, folder: Path) -> Path:
     return Path(shutil.copy(GOLDEN / f"v{version}.db", folder / "results.db"))
 
 
-def test_there_is_a_file_of_every_version() -> None:
+def test_there_is_a_file_of_every_version():
     assert sorted(file.name for file in GOLDEN.glob("*.db")) == [f"v{version}.db" for version in VERSIONS]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_database_of_any_version_shows_its_runs(version: int, tmp_path: Path) -> None:
+def test_a_database_of_any_version_shows_its_runs(version, tmp_path):
     with closing(Store.open(golden(version, tmp_path))) as store:
         assert integrity_check(store) == []
         second, first = store.runs()
@@ -54,7 +54,7 @@ def test_a_database_of_any_version_shows_its_runs(version: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_stream_of_any_version_is_whole(version: int, tmp_path: Path) -> None:
+def test_a_stream_of_any_version_is_whole(version, tmp_path):
     with closing(Store.open(golden(version, tmp_path))) as store:
         events = store.load(store.find("1"))
     assert isinstance(events[0], RunStarted)
@@ -68,7 +68,7 @@ def test_a_stream_of_any_version_is_whole(version: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", OLDER)
-def test_an_upgrade_keeps_the_old_file_and_says_where(version: int, tmp_path: Path) -> None:
+def test_an_upgrade_keeps_the_old_file_and_says_where(version, tmp_path):
     path = golden(version, tmp_path)
     with closing(Store.open(path)) as store:
         assert store.remark is not None
@@ -82,7 +82,7 @@ def test_an_upgrade_keeps_the_old_file_and_says_where(version: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("version", OLDER)
-def test_runs_of_an_older_version_share_machine_and_environment(version: int, tmp_path: Path) -> None:
+def test_runs_of_an_older_version_share_machine_and_environment(version, tmp_path):
     """Older versions stored a copy of the facts with each run."""
     with closing(Store.open(golden(version, tmp_path))) as store:
         count = {
@@ -93,7 +93,7 @@ def test_runs_of_an_older_version_share_machine_and_environment(version: int, tm
         assert store.runs_of(store.series_of(store.find("1"))) == [store.find("1")]
 
 
-def test_tags_and_baselines_are_found_again(tmp_path: Path) -> None:
+def test_tags_and_baselines_are_found_again(tmp_path):
     with closing(Store.open(golden(NEWEST, tmp_path))) as store:
         first = store.summary(store.find("1"))
         assert first.tags == ("golden",)
@@ -102,7 +102,7 @@ def test_tags_and_baselines_are_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", OLDER)
-def test_an_older_database_that_cannot_be_written_is_refused_in_a_sentence(version: int, tmp_path: Path) -> None:
+def test_an_older_database_that_cannot_be_written_is_refused_in_a_sentence(version, tmp_path):
     path = golden(version, tmp_path)
     with pytest.raises(StoreError, match=f"version {version} "):
         open_read_only(path).close()

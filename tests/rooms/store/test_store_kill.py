@@ -31,7 +31,7 @@ def kill_after(acknowledgements: int, spins: int, path: Path, run_id: str) -> in
 
 
 @pytest.mark.slow
-def test_no_acknowledged_case_is_lost_and_none_is_half_there(tmp_path: Path) -> None:
+def test_no_acknowledged_case_is_lost_and_none_is_half_there(tmp_path):
     moments = random.Random(5)
     path = tmp_path / "results.db"
     for kill in range(KILLS):

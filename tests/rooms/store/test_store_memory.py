@@ -1,13 +1,11 @@
 """Managing saved runs: series, baselines, tags, deletion, pruning and merging."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import ROOT
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui import model
@@ -21,7 +19,7 @@ GPU = model.Device("cuda:0", "Some GPU", "GPU-1", 2**34)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     with closing(Store.open(tmp_path / "results.db")) as opened:
         yield opened
 
@@ -56,7 +54,7 @@ def numbered(events: Sequence[model.Event], number: int) -> list[model.Event]:
 # ------------------------------------------------------------------ import
 
 
-def test_an_imported_run_is_the_run_that_was_exported(store: Store) -> None:
+def test_an_imported_run_is_the_run_that_was_exported(store):
     assert store.import_run(stream("r1")) == 1
     assert store.load("r1") == numbered(stream("r1"), 1)
     (run,) = store.runs()
@@ -64,7 +62,7 @@ def test_an_imported_run_is_the_run_that_was_exported(store: Store) -> None:
     assert run.devices == ("Some CPU", "Some GPU")
 
 
-def test_a_run_is_imported_once(store: Store) -> None:
+def test_a_run_is_imported_once(store):
     store.import_run(stream("r1"))
     assert store.import_run(stream("r2")) == 2
     assert store.import_run(stream("r1")) == 1
@@ -72,7 +70,7 @@ def test_a_run_is_imported_once(store: Store) -> None:
     assert integrity_check(store) == []
 
 
-def test_a_stream_that_was_broken_off_is_an_interrupted_run(store: Store) -> None:
+def test_a_stream_that_was_broken_off_is_an_interrupted_run(store):
     events = stream("r1", done=False)[:-1]  # the last case is not over
     store.import_run(events)
     assert store.runs()[0].status == "interrupted"
@@ -80,7 +78,7 @@ def test_a_stream_that_was_broken_off_is_an_interrupted_run(store: Store) -> Non
 
 
 @pytest.mark.parametrize("events", [[], [model.RunFinished(status="done")]])
-def test_a_stream_without_its_beginning_is_refused(store: Store, events: list[model.Event]) -> None:
+def test_a_stream_without_its_beginning_is_refused(store, events):
     with pytest.raises(UsageError, match="RunStarted"):
         store.import_run(events)
     assert store.runs() == []
@@ -89,7 +87,7 @@ def test_a_stream_without_its_beginning_is_refused(store: Store, events: list[mo
 # ------------------------------------------------------------------ series, baselines, tags
 
 
-def test_a_series_is_its_runs_that_measured_something(store: Store) -> None:
+def test_a_series_is_its_runs_that_measured_something(store):
     store.import_run(stream("r1"))
     store.import_run(stream("r2", done=False))
     store.import_run(stream("r3")[:1])
@@ -101,7 +99,7 @@ def test_a_series_is_its_runs_that_measured_something(store: Store) -> None:
         store.series_of("r9")
 
 
-def test_a_baseline_is_a_name_of_a_series(store: Store) -> None:
+def test_a_baseline_is_a_name_of_a_series(store):
     store.import_run(stream("r1"))
     store.import_run(stream("r2", "s2"))
     assert store.baseline("main") is None
@@ -114,14 +112,14 @@ def test_a_baseline_is_a_name_of_a_series(store: Store) -> None:
         store.set_baseline("main", "typo")
 
 
-def test_tags_are_given_and_taken(store: Store) -> None:
+def test_tags_are_given_and_taken(store):
     store.import_run(stream("r1"))
     assert store.tag("r1", ["b", "a", "b"]) == ("a", "b")
     assert store.tag("r1", ["c"], ["a", "never"]) == ("b", "c")
     assert store.runs()[0].tags == ("b", "c")
 
 
-def test_words_and_tags_choose_runs(store: Store) -> None:
+def test_words_and_tags_choose_runs(store):
     for run_id, name in (("r1", "matmul"), ("r2", "vector-dot"), ("r3", "matmul")):
         store.import_run(stream(run_id, name=name))
     store.tag("r3", ["Tuned", "cold"])
@@ -142,7 +140,7 @@ def test_words_and_tags_choose_runs(store: Store) -> None:
 # ------------------------------------------------------------------ deletion
 
 
-def test_a_deleted_run_leaves_nothing_behind(store: Store) -> None:
+def test_a_deleted_run_leaves_nothing_behind(store):
     store.import_run(stream("r1"))
     store.set_baseline("main", "s1")
     store.tag("r1", ["a"])
@@ -152,7 +150,7 @@ def test_a_deleted_run_leaves_nothing_behind(store: Store) -> None:
     assert {name: count for name, count in left.items() if count} == {"sqlite_sequence": 1}
 
 
-def test_what_another_run_needs_stays(store: Store) -> None:
+def test_what_another_run_needs_stays(store):
     store.import_run(stream("r1"))
     store.import_run(stream("r2"))
     store.set_baseline("main", "s1")
@@ -163,7 +161,7 @@ def test_what_another_run_needs_stays(store: Store) -> None:
     assert store.import_run(stream("r1")) == 3  # a number is never given twice
 
 
-def test_a_running_run_is_not_deleted_unless_it_must_be(store: Store) -> None:
+def test_a_running_run_is_not_deleted_unless_it_must_be(store):
     store.import_run(stream("r1"))
     store.begin_run(model.RunStarted(run_id="r2", series_id="s", plan=model.Plan("matmul", ()), environment={}))
     with pytest.raises(UsageError, match="Run 2"):
@@ -173,7 +171,7 @@ def test_a_running_run_is_not_deleted_unless_it_must_be(store: Store) -> None:
     assert store.runs() == []
 
 
-def test_the_room_of_deleted_runs_is_given_back(store: Store) -> None:
+def test_the_room_of_deleted_runs_is_given_back(store):
     big = {**FACTS, "padding": "x" * 2_000_000}
     store.import_run([model.RunStarted(run_id="r1", series_id="s", plan=model.Plan("matmul", ()), environment=big)])
     before = store.size_bytes
@@ -193,7 +191,7 @@ def run_of(number: int, started_s: int, **more: object) -> RunSummary:
     return usual._replace(**more)  # type: ignore[arg-type]
 
 
-def test_old_runs_go_and_dear_ones_stay() -> None:
+def test_old_runs_go_and_dear_ones_stay():
     runs = [
         run_of(5, 500), run_of(4, 400, tags=("a",)), run_of(3, 300, baselines=("main",)),
         run_of(2, 200, status="running"), run_of(1, 100),
@@ -210,12 +208,12 @@ def test_old_runs_go_and_dear_ones_stay() -> None:
     ("text", "seconds"),
     [("30d", 30 * 86_400), ("12h", 43_200), ("90min", 5400), ("2w", 14 * 86_400), ("0.5 d", 43_200)],
 )
-def test_ages(text: str, seconds: int) -> None:
+def test_ages(text, seconds):
     assert age_ns(text) == seconds * 10**9
 
 
 @pytest.mark.parametrize("text", ["30", "d", "-3d", "3 years", ""])
-def test_what_is_no_age(text: str) -> None:
+def test_what_is_no_age(text):
     with pytest.raises(UsageError, match=repr(text)):
         age_ns(text)
 
@@ -223,7 +221,7 @@ def test_what_is_no_age(text: str) -> None:
 # ------------------------------------------------------------------ merging
 
 
-def test_a_merge_brings_everything_once(store: Store, tmp_path: Path) -> None:
+def test_a_merge_brings_everything_once(store, tmp_path):
     path = tmp_path / "other.db"
     with closing(Store.open(path)) as other:
         other.import_run(stream("r1"))
@@ -245,7 +243,7 @@ def test_a_merge_brings_everything_once(store: Store, tmp_path: Path) -> None:
     assert integrity_check(store) == []
 
 
-def test_a_merge_reads_older_versions_and_leaves_them(tmp_path: Path) -> None:
+def test_a_merge_reads_older_versions_and_leaves_them(tmp_path):
     for path in sorted((ROOT / "tests" / "golden").glob("*.db")):
         before = path.read_bytes()
         with closing(Store.open(tmp_path / path.name)) as store:  # one each: v5.db has the runs of v4.db
@@ -254,7 +252,7 @@ def test_a_merge_reads_older_versions_and_leaves_them(tmp_path: Path) -> None:
         assert not list(path.parent.glob(f"{path.name}?*"))
 
 
-def test_a_merge_with_nothing_or_oneself_is_refused(store: Store, tmp_path: Path, words: GoldenWords) -> None:
+def test_a_merge_with_nothing_or_oneself_is_refused(store, tmp_path, words):
     with pytest.raises(UsageError) as missing:
         merge(store, tmp_path / "typo.db")
     assert not (tmp_path / "typo.db").exists()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import model
 from cpugpu_tui.config import paths
@@ -61,12 +60,12 @@ def without_root() -> Iterator[Path]:
 # ------------------------------------------------------------------ what is refused
 
 
-def test_a_missing_folder_is_named(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_missing_folder_is_named(tmp_path, words):
     words(readable(refusal(tmp_path / "typo" / "results.db"), tmp_path))
     assert not (tmp_path / "typo").exists()
 
 
-def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_file_in_place_of_the_folder_is_named(tmp_path, words):
     (tmp_path / "file").write_text("")
     assert f"{tmp_path}/file" in refusal(tmp_path / "file" / "results.db").message
     with pytest.raises(StoreError) as caught:
@@ -74,21 +73,21 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path, words: GoldenWor
     words(readable(caught.value, tmp_path))
 
 
-def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_folder_in_place_of_the_file_is_named(tmp_path, words):
     words(readable(refusal(tmp_path), tmp_path))
 
 
-def test_a_folder_in_which_nothing_can_be_created(words: GoldenWords) -> None:
+def test_a_folder_in_which_nothing_can_be_created(words):
     words(str(refusal(Path("/proc/results.db"))))
 
 
-def test_a_read_only_folder() -> None:
+def test_a_read_only_folder():
     with without_root() as folder:
         folder.chmod(0o500)
         refusal(folder / "results.db")
 
 
-def test_a_read_only_file(words: GoldenWords) -> None:
+def test_a_read_only_file(words):
     with without_root() as folder:
         path = folder / "results.db"
         Store.open(path).close()
@@ -97,7 +96,7 @@ def test_a_read_only_file(words: GoldenWords) -> None:
     words(readable(error, folder))
 
 
-def test_a_read_only_folder_around_an_existing_database() -> None:
+def test_a_read_only_folder_around_an_existing_database():
     with without_root() as folder:
         path = folder / "results.db"
         Store.open(path).close()
@@ -105,7 +104,7 @@ def test_a_read_only_folder_around_an_existing_database() -> None:
         refusal(path)
 
 
-def test_garbage_is_refused_and_left_alone(tmp_path: Path, words: GoldenWords) -> None:
+def test_garbage_is_refused_and_left_alone(tmp_path, words):
     path = tmp_path / "results.db"
     garbage = b"no database, but dear to someone\n" * 100
     path.write_bytes(garbage)
@@ -123,7 +122,7 @@ def damage(path: Path) -> bytes:
     return damaged
 
 
-def test_a_damaged_database_is_kept_aside_and_a_new_one_begun(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_damaged_database_is_kept_aside_and_a_new_one_begun(tmp_path, words):
     path = tmp_path / "results.db"
     damaged = damage(path)
     with closing(Store.open(path)) as store:
@@ -137,7 +136,7 @@ def test_a_damaged_database_is_kept_aside_and_a_new_one_begun(tmp_path: Path, wo
         assert len(store.runs()) == 1
 
 
-def test_two_damaged_databases_of_one_second_are_both_kept(tmp_path: Path) -> None:
+def test_two_damaged_databases_of_one_second_are_both_kept(tmp_path):
     path = tmp_path / "results.db"
     for _ in range(2):
         damage(path)
@@ -145,7 +144,7 @@ def test_two_damaged_databases_of_one_second_are_both_kept(tmp_path: Path) -> No
     assert len(list(tmp_path.glob("results.db.damaged-*"))) == 2
 
 
-def test_who_only_reads_leaves_a_damaged_database_where_it_is(tmp_path: Path, words: GoldenWords) -> None:
+def test_who_only_reads_leaves_a_damaged_database_where_it_is(tmp_path, words):
     path = tmp_path / "results.db"
     damaged = damage(path)
     with pytest.raises(StoreError) as caught:
@@ -161,7 +160,7 @@ def overwrite_end(path: Path, pages: int) -> None:
     path.write_bytes(content)
 
 
-def test_damage_that_is_met_later_is_looked_for_at_the_next_start(tmp_path: Path) -> None:
+def test_damage_that_is_met_later_is_looked_for_at_the_next_start(tmp_path):
     """Opening reads the first pages only, so every later run would meet the same damage."""
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
@@ -178,7 +177,7 @@ def test_damage_that_is_met_later_is_looked_for_at_the_next_start(tmp_path: Path
 
 
 @pytest.mark.parametrize("pages", [3, 4, 5, 6, 30])
-def test_damage_that_is_met_while_opening_ends_no_command(tmp_path: Path, pages: int) -> None:
+def test_damage_that_is_met_while_opening_ends_no_command(tmp_path, pages):
     """Every start looks for interrupted runs. Damage met there ended this command and the next one."""
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
@@ -191,9 +190,7 @@ def test_damage_that_is_met_while_opening_ends_no_command(tmp_path: Path, pages:
         store.begin_run(replace(STARTED, run_id="next"))
 
 
-def test_at_the_default_place_anything_that_is_no_database_is_kept_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_the_default_place_anything_that_is_no_database_is_kept_aside(tmp_path, monkeypatch):
     """After a power cut a file may hold only zeros. At the default path nobody mistyped its name."""
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -205,7 +202,7 @@ def test_at_the_default_place_anything_that_is_no_database_is_kept_aside(
     assert [file.read_bytes() for file in path.parent.glob("*.damaged-*")] == [bytes(8192)]
 
 
-def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path, words: GoldenWords) -> None:
+def test_another_programs_database_is_refused_and_left_alone(tmp_path, words):
     path = tmp_path / "cookies.db"
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("CREATE TABLE cookie (name)")
@@ -214,7 +211,7 @@ def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path, wor
     assert path.read_bytes() == before
 
 
-def test_a_database_that_another_program_holds(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_database_that_another_program_holds(tmp_path, words):
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store, closing(sqlite3.connect(path)) as other:
         store._connection.execute("PRAGMA busy_timeout = 0")  # five seconds is long for a test
@@ -230,9 +227,7 @@ def test_a_database_that_another_program_holds(tmp_path: Path, words: GoldenWord
 # ------------------------------------------------------------------ what is created
 
 
-def test_the_default_place_is_created_and_a_named_folder_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_place_is_created_and_a_named_folder_is_not(tmp_path, monkeypatch):
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "deep" / "data"))
     open_store().close()
@@ -244,7 +239,7 @@ def test_the_default_place_is_created_and_a_named_folder_is_not(
         open_store()
 
 
-def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+def test_an_empty_file_becomes_a_database(tmp_path):
     path = tmp_path / "results.db"
     path.touch()
     with closing(Store.open(path)) as store:
@@ -252,7 +247,7 @@ def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
         assert store.notice is None
 
 
-def test_a_commit_survives_a_power_cut(tmp_path: Path) -> None:
+def test_a_commit_survives_a_power_cut(tmp_path):
     with closing(Store.open(tmp_path / "results.db")) as store:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "user_version")
         values = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
@@ -262,7 +257,7 @@ def test_a_commit_survives_a_power_cut(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ newer and older
 
 
-def test_a_newer_database_can_be_read_and_is_not_written(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_newer_database_can_be_read_and_is_not_written(tmp_path, words):
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
@@ -283,7 +278,7 @@ def test_a_newer_database_can_be_read_and_is_not_written(tmp_path: Path, words: 
     assert path.read_bytes() == before
 
 
-def test_a_newer_database_without_a_column_we_read_is_a_sentence(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_newer_database_without_a_column_we_read_is_a_sentence(tmp_path, words):
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
@@ -295,7 +290,7 @@ def test_a_newer_database_without_a_column_we_read_is_a_sentence(tmp_path: Path,
     words(readable(caught.value, tmp_path))
 
 
-def test_an_older_database_is_copied_then_upgraded_and_its_runs_are_there(tmp_path: Path) -> None:
+def test_an_older_database_is_copied_then_upgraded_and_its_runs_are_there(tmp_path):
     """A database of version 1, as the first release wrote it."""
     path = tmp_path / "results.db"
     with closing(sqlite3.connect(path)) as first:
@@ -339,7 +334,7 @@ def ceilings_of(device: str, wall_ns: int, **more: Any) -> model.Ceilings:
     return model.Ceilings(device=device, measured_wall_ns=wall_ns, **(usual | more))
 
 
-def test_ceilings_are_kept_per_machine_and_torch_build_the_newest_of_each_device(tmp_path: Path) -> None:
+def test_ceilings_are_kept_per_machine_and_torch_build_the_newest_of_each_device(tmp_path):
     with closing(Store.open(tmp_path / "results.db")) as store:
         for found in (
             ceilings_of("cpu", 1), ceilings_of("cpu", 3), ceilings_of("cuda:0", 2, uuid="GPU-1"),
@@ -351,7 +346,7 @@ def test_ceilings_are_kept_per_machine_and_torch_build_the_newest_of_each_device
         assert len(store.ceilings()) == 4
 
 
-def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)

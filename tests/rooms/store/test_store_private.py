@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,14 +16,14 @@ from cpugpu_tui.telemetry.recording import Recorder
 
 
 @pytest.fixture(autouse=True, params=[0o000, 0o022], ids=["umask-0", "umask-022"])
-def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+def umask(request):
     before = os.umask(request.param)
     yield
     os.umask(before)
 
 
 @pytest.fixture
-def default_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def default_place(tmp_path, monkeypatch):
     """The path of the default database, which does not exist yet."""
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -39,7 +38,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {path.name: mode(path) for path in folder.iterdir()}
 
 
-def test_the_database_and_its_journals_are_for_their_owner(default_place: Path) -> None:
+def test_the_database_and_its_journals_are_for_their_owner(default_place):
     with closing(open_store()) as store:
         store.begin_run(STARTED)
         assert mode(default_place.parent) == 0o700
@@ -47,7 +46,7 @@ def test_the_database_and_its_journals_are_for_their_owner(default_place: Path) 
         assert store.remark is None
 
 
-def test_a_new_file_in_a_persons_own_folder_is_for_its_owner_and_the_folder_stays(tmp_path: Path) -> None:
+def test_a_new_file_in_a_persons_own_folder_is_for_its_owner_and_the_folder_stays(tmp_path):
     tmp_path.chmod(0o755)
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "target.db")  # dangling: SQLite would create what it leads to
@@ -58,7 +57,7 @@ def test_a_new_file_in_a_persons_own_folder_is_for_its_owner_and_the_folder_stay
     assert mode(tmp_path) == 0o755
 
 
-def test_what_others_could_read_at_the_default_place_is_tightened_once_and_said(default_place: Path) -> None:
+def test_what_others_could_read_at_the_default_place_is_tightened_once_and_said(default_place):
     open_store().close()
     default_place.parent.chmod(0o755)
     default_place.chmod(0o644)
@@ -69,7 +68,7 @@ def test_what_others_could_read_at_the_default_place_is_tightened_once_and_said(
         assert store.remark is None
 
 
-def test_what_a_person_shares_on_purpose_stays_shared(tmp_path: Path) -> None:
+def test_what_a_person_shares_on_purpose_stays_shared(tmp_path):
     path = tmp_path / "shared.db"
     Store.open(path).close()
     tmp_path.chmod(0o755)
@@ -79,9 +78,7 @@ def test_what_a_person_shares_on_purpose_stays_shared(tmp_path: Path) -> None:
     assert (mode(tmp_path), mode(path)) == (0o755, 0o640)
 
 
-def test_backups_and_damaged_files_at_the_default_place_are_for_their_owner(
-    default_place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_backups_and_damaged_files_at_the_default_place_are_for_their_owner(default_place, monkeypatch):
     with closing(open_store()) as store:
         store.begin_run(STARTED)
     with monkeypatch.context() as patch:
@@ -96,7 +93,7 @@ def test_backups_and_damaged_files_at_the_default_place_are_for_their_owner(
     assert set(found.values()) == {0o600}
 
 
-def test_a_backup_is_never_readable_by_others_not_even_while_it_is_written(tmp_path: Path) -> None:
+def test_a_backup_is_never_readable_by_others_not_even_while_it_is_written(tmp_path):
     seen: list[int] = []
 
     class Watched(sqlite3.Connection):
@@ -112,12 +109,12 @@ def test_a_backup_is_never_readable_by_others_not_even_while_it_is_written(tmp_p
     assert modes(tmp_path / "copies") == {"x.db.v1": 0o600}
 
 
-def test_a_trace_is_for_its_owner(tmp_path: Path) -> None:
+def test_a_trace_is_for_its_owner(tmp_path):
     Recorder(tmp_path / "trace.ndjson")
     assert mode(tmp_path / "trace.ndjson") == 0o600
 
 
-def test_an_export_into_our_own_folder_is_for_its_owner(default_place: Path, tmp_path: Path) -> None:
+def test_an_export_into_our_own_folder_is_for_its_owner(default_place, tmp_path):
     open_store().close()
     target.write(default_place.parent / "run.json", [b"{}"])
     assert mode(default_place.parent / "run.json") == 0o600

@@ -1,6 +1,6 @@
 """What a question to the history costs, counted in steps of SQLite: it grows with the answer, not with the history."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ TAGGED = "00000000005"
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Store]]:
+def stores(tmp_path_factory):
     """Two histories that differ in length alone."""
     paths: list[Path] = [tmp_path_factory.mktemp("history") / f"{runs}.db" for runs in (FEW, MANY)]
     for path, runs in zip(paths, (FEW, MANY), strict=True):
@@ -58,12 +58,12 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_an_answer_costs_the_same_in_a_history_ten_times_as_long(stores: tuple[Store, Store], question: str) -> None:
+def test_an_answer_costs_the_same_in_a_history_ten_times_as_long(stores, question):
     few, many = (steps(store, QUESTIONS[question]) for store in stores)
     assert few > 0
     assert many <= few * 1.1
 
 
-def test_a_tag_selects_the_runs_that_have_it(stores: tuple[Store, Store]) -> None:
+def test_a_tag_selects_the_runs_that_have_it(stores):
     assert [[run.run_id for run in store.runs(tags=["nightly"])] for store in stores] == [[TAGGED], [TAGGED]]
     assert stores[1].runs(tags=["nightly", "weekly"]) == []

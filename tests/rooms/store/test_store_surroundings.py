@@ -38,33 +38,33 @@ a line that is none
         ("/labs/ada", "DELETE"),
     ],
 )
-def test_network_file_systems_get_no_wal(folder: str, mode: str) -> None:
+def test_network_file_systems_get_no_wal(folder, mode):
     assert journal_mode(Path(folder), MOUNTS) == mode
 
 
-def test_without_a_mount_table_it_is_wal() -> None:
+def test_without_a_mount_table_it_is_wal():
     assert journal_mode(Path("/home/ada"), "") == "WAL"
 
 
-def test_this_process_is_alive() -> None:
+def test_this_process_is_alive():
     assert not Owner.current().is_gone()
 
 
-def test_an_ended_process_is_gone() -> None:
+def test_an_ended_process_is_gone():
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait(timeout=120)
     assert replace(Owner.current(), pid=child.pid, process_started_ticks=0).is_gone()
 
 
-def test_a_pid_given_to_another_process_is_gone() -> None:
+def test_a_pid_given_to_another_process_is_gone():
     assert replace(Owner.current(), process_started_ticks=1).is_gone()
 
 
-def test_a_process_before_the_reboot_is_gone() -> None:
+def test_a_process_before_the_reboot_is_gone():
     assert replace(Owner.current(), boot_id="another").is_gone()
 
 
-def test_another_persons_process_is_alive() -> None:
+def test_another_persons_process_is_alive():
     init = replace(Owner.current(), pid=1, process_started_ticks=0)
     if os.geteuid() != 0:
         assert not init.is_gone()
@@ -78,7 +78,7 @@ def test_another_persons_process_is_alive() -> None:
         os.setresuid(0, 0, 0)
 
 
-def test_nothing_is_said_about_another_hosts_process() -> None:
+def test_nothing_is_said_about_another_hosts_process():
     assert not replace(Owner.current(), hostname="elsewhere", boot_id="another", pid=2**22 + 1).is_gone()
 
 
@@ -86,7 +86,7 @@ def test_nothing_is_said_about_another_hosts_process() -> None:
 
 
 @pytest.fixture
-def cluster_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cluster_home(tmp_path, monkeypatch):
     """A data folder that all nodes of a cluster share; this host is node 7."""
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "not-yet" / "data"))
@@ -95,18 +95,18 @@ def cluster_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return paths.data_dir()
 
 
-def test_a_network_home_has_a_database_for_each_machine(cluster_home: Path) -> None:
+def test_a_network_home_has_a_database_for_each_machine(cluster_home):
     assert paths.default_database_path() == cluster_home / "results-node_7.db"
     with closing(open_store()) as store:
         assert store.path == cluster_home / "results-node_7.db"
         assert store.remark is None
 
 
-def test_a_database_that_is_named_keeps_its_name_there(cluster_home: Path) -> None:
+def test_a_database_that_is_named_keeps_its_name_there(cluster_home):
     assert paths.database_path(cluster_home / "mine.db").name == "mine.db"
 
 
-def test_the_runs_from_before_are_named_once(cluster_home: Path) -> None:
+def test_the_runs_from_before_are_named_once(cluster_home):
     cluster_home.mkdir(parents=True)
     Store.open(cluster_home / "results.db").close()
     with closing(open_store()) as store:

@@ -31,7 +31,7 @@ class Tree:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
+def tree(tmp_path):
     return Tree(tmp_path)
 
 
@@ -42,13 +42,13 @@ HYPERTHREADED = {0: "0,4", 1: "1,5", 2: "2,6", 3: "3,7", 4: "0,4", 5: "1,5", 6: 
     ("allowed", "cpus", "cores"),
     [("0-7", (0, 1, 2, 3, 4, 5, 6, 7), 4), ("0,4", (0, 4), 1), ("0-2,5", (0, 1, 2, 5), 3), ("3", (3,), 1)],
 )
-def test_two_threads_of_a_core_are_one_core(tree: Tree, allowed: str, cpus: tuple[int, ...], cores: int) -> None:
+def test_two_threads_of_a_core_are_one_core(tree, allowed, cpus, cores):
     tree.cores(HYPERTHREADED, allowed)
     assert procfs.affinity_cores(tree.root) == cpus
     assert procfs.physical_cores(tree.root) == cores
 
 
-def test_without_a_status_line_the_system_call_answers(tree: Tree) -> None:
+def test_without_a_status_line_the_system_call_answers(tree):
     assert procfs.affinity_cores(tree.root) == tuple(sorted(os.sched_getaffinity(0)))
 
 
@@ -62,9 +62,7 @@ def test_without_a_status_line_the_system_call_answers(tree: Tree) -> None:
         ({"cpu.max": "150000 100000"}, 1.5),  # a container sees its own group at the top
     ],
 )
-def test_cgroup_v2_quota_is_the_smallest_on_the_way_up(
-    tree: Tree, files: dict[str, str], quota_cores: float | None
-) -> None:
+def test_cgroup_v2_quota_is_the_smallest_on_the_way_up(tree, files, quota_cores):
     tree.write("proc/self/cgroup", "0::/job/step\n")
     for name, text in files.items():
         tree.write(f"sys/fs/cgroup/{name}", f"{text}\n")
@@ -72,14 +70,14 @@ def test_cgroup_v2_quota_is_the_smallest_on_the_way_up(
 
 
 @pytest.mark.parametrize("folder", ["docker/abc/", ""])
-def test_cgroup_v1_quota(tree: Tree, folder: str) -> None:
+def test_cgroup_v1_quota(tree, folder):
     tree.write("proc/self/cgroup", "12:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n0::/ignored\nodd line\n")
     tree.write(f"sys/fs/cgroup/cpu/{folder}cpu.cfs_quota_us", "350000\n")
     tree.write(f"sys/fs/cgroup/cpu/{folder}cpu.cfs_period_us", "100000\n")
     assert procfs.cpu_quota_cores(tree.root) == 3.5
 
 
-def test_a_path_outside_of_the_container_does_not_leave_the_tree(tree: Tree) -> None:
+def test_a_path_outside_of_the_container_does_not_leave_the_tree(tree):
     tree.write("proc/self/cgroup", "0::/../../other\n")
     tree.write("sys/fs/cgroup/cpu.max", "100000 100000\n")
     tree.write("sys/fs/cpu.max", "50000 100000\n")
@@ -89,7 +87,7 @@ def test_a_path_outside_of_the_container_does_not_leave_the_tree(tree: Tree) -> 
 @pytest.mark.parametrize(
     ("quota", "threads"), [("max 100000", 4), ("290000 100000", 2), ("50000 100000", 1), ("900000 100000", 4)]
 )
-def test_default_threads_are_cores_within_the_quota_and_at_least_one(tree: Tree, quota: str, threads: int) -> None:
+def test_default_threads_are_cores_within_the_quota_and_at_least_one(tree, quota, threads):
     tree.cores(HYPERTHREADED, "0-7")
     tree.write("proc/self/cgroup", "0::/\n")
     tree.write("sys/fs/cgroup/cpu.max", quota)
@@ -101,14 +99,14 @@ def test_default_threads_are_cores_within_the_quota_and_at_least_one(tree: Tree,
 MEMINFO = "MemTotal:       67108864 kB\nMemFree:  1 kB\nMemAvailable:   50331648 kB\n"
 
 
-def test_memory_of_the_machine(tree: Tree) -> None:
+def test_memory_of_the_machine(tree):
     tree.write("proc/meminfo", MEMINFO)
     assert procfs.memory_total_bytes(tree.root) == 64 * GIB
     assert procfs.memory_used_bytes(tree.root) == 16 * GIB
     assert procfs.available_memory_bytes(tree.root) == 48 * GIB
 
 
-def test_a_memory_cgroup_leaves_less_and_file_cache_counts_as_free(tree: Tree) -> None:
+def test_a_memory_cgroup_leaves_less_and_file_cache_counts_as_free(tree):
     tree.write("proc/meminfo", MEMINFO)
     tree.write("proc/self/cgroup", "0::/job/step\n")
     tree.write("sys/fs/cgroup/job/step/memory.max", "max\n")
@@ -119,7 +117,7 @@ def test_a_memory_cgroup_leaves_less_and_file_cache_counts_as_free(tree: Tree) -
     assert procfs.memory_total_bytes(tree.root) == 64 * GIB
 
 
-def test_a_limited_address_space_leaves_less(tree: Tree) -> None:
+def test_a_limited_address_space_leaves_less(tree):
     tree.write("proc/meminfo", MEMINFO)
     tree.write("proc/self/status", f"Name:\tpython\nVmSize:\t{3 * GIB // 1024} kB\n")
     tree.write(
@@ -132,7 +130,7 @@ def test_a_limited_address_space_leaves_less(tree: Tree) -> None:
     assert procfs.available_memory_bytes(tree.root) == 0
 
 
-def test_memory_cgroup_v1(tree: Tree) -> None:
+def test_memory_cgroup_v1(tree):
     tree.write("proc/meminfo", MEMINFO)
     tree.write("proc/self/cgroup", "9:memory:/job\n")
     tree.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
@@ -146,7 +144,7 @@ def test_memory_cgroup_v1(tree: Tree) -> None:
 # ------------------------------------------------------------------ processor
 
 
-def test_cache_of_all_chiplets_in_the_mask(tree: Tree) -> None:
+def test_cache_of_all_chiplets_in_the_mask(tree):
     tree.cores({}, "0-2")
     for cpu, shared in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
         for index, (level, size) in enumerate([(1, "32K"), (1, "32K"), (2, "1024K"), (3, "32768K")]):
@@ -156,14 +154,14 @@ def test_cache_of_all_chiplets_in_the_mask(tree: Tree) -> None:
     assert procfs.last_level_cache_bytes(tree.root) == 2 * (32 << 20)
 
 
-def test_frequency_is_the_fastest_cores(tree: Tree) -> None:
+def test_frequency_is_the_fastest_cores(tree):
     tree.cores({}, "0-1")
     tree.write(f"{CPU}/cpu0/cpufreq/scaling_cur_freq", "1200000\n")
     tree.write(f"{CPU}/cpu1/cpufreq/scaling_cur_freq", "3400000\n")
     assert procfs.cpu_freq_mhz(tree.root) == 3400
 
 
-def test_a_constant_in_cpuinfo_is_no_frequency(tree: Tree) -> None:
+def test_a_constant_in_cpuinfo_is_no_frequency(tree):
     tree.cores({}, "0-1")
     cpuinfo = "model name\t: Some CPU\x1b[31m @ 2.5GHz\ncpu MHz\t\t: 2445.4\nflags\t\t: fpu {}\n\n"
     tree.write("proc/cpuinfo", cpuinfo.format("vme"))
@@ -173,7 +171,7 @@ def test_a_constant_in_cpuinfo_is_no_frequency(tree: Tree) -> None:
     assert procfs.cpu_freq_mhz(tree.root) == 3100.5
 
 
-def test_busy_share_counts_steal_and_not_waiting_for_disks(tree: Tree) -> None:
+def test_busy_share_counts_steal_and_not_waiting_for_disks(tree):
     tree.write("proc/stat", "cpu  10 0 10 100 50 0 0 5 3 0\ncpu0 1 1 1 1\n")
     before = procfs.cpu_ticks(tree.root)
     tree.write("proc/stat", "cpu  40 0 20 130 60 0 0 25 9 0\n")
@@ -184,7 +182,7 @@ def test_busy_share_counts_steal_and_not_waiting_for_disks(tree: Tree) -> None:
     assert procfs.busy_pct(after, after) is None
 
 
-def test_an_empty_machine_is_unknown_everywhere(tree: Tree) -> None:
+def test_an_empty_machine_is_unknown_everywhere(tree):
     for read in (
         procfs.cpu_quota_cores,
         procfs.memory_total_bytes,
@@ -213,7 +211,7 @@ def test_an_empty_machine_is_unknown_everywhere(tree: Tree) -> None:
         (b"", "from-comm"),
     ],
 )
-def test_a_process_is_named_without_its_secrets(tree: Tree, cmdline: bytes, command: str) -> None:
+def test_a_process_is_named_without_its_secrets(tree, cmdline, command):
     tree.write("proc/42/status", "Name:\tx\nUid:\t0\t0\t0\t0\n")
     tree.write("proc/42/comm", "from-comm\n")
     Path(tree.root, "proc/42/cmdline").write_bytes(cmdline)
@@ -223,7 +221,7 @@ def test_a_process_is_named_without_its_secrets(tree: Tree, cmdline: bytes, comm
 # ------------------------------------------------------------------ the sweep
 
 
-def test_host_sweep(tree: Tree) -> None:
+def test_host_sweep(tree):
     now_s = [100.0]
     host = Host(tree.root, lambda: now_s[0])
     tree.cores({}, "0")

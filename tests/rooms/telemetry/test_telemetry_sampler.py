@@ -3,13 +3,11 @@
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.golden import GoldenWords
-from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
+from tests.helpers.machine.fake_nvml_library import library
 
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry import sampler as sampler_module
@@ -44,7 +42,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(library: FakeLibrary, tmp_path: Path) -> Iterator[Watched]:
+def watched(library, tmp_path):
     library.gpus[0].processes = [(4242, 1)]
     made = Watched(str(tmp_path))
     yield made
@@ -52,7 +50,7 @@ def watched(library: FakeLibrary, tmp_path: Path) -> Iterator[Watched]:
     made.sampler.stop()
 
 
-def test_events_hold_gpus_and_host_and_both_clocks(watched: Watched) -> None:
+def test_events_hold_gpus_and_host_and_both_clocks(watched):
     watched.sampler.start()
     first = watched.first(lambda event: event.gpus)
     second = watched.first()
@@ -64,7 +62,7 @@ def test_events_hold_gpus_and_host_and_both_clocks(watched: Watched) -> None:
     assert watched.threads == {"telemetry"}
 
 
-def test_agents_are_asked_for_at_every_sweep(watched: Watched) -> None:
+def test_agents_are_asked_for_at_every_sweep(watched):
     watched.sampler.start()
     first = watched.first(lambda event: event.gpus)
     assert [process.own for process in first.gpus[0].processes or ()] == [False]
@@ -72,7 +70,7 @@ def test_agents_are_asked_for_at_every_sweep(watched: Watched) -> None:
     watched.first(lambda event: [process.own for process in event.gpus[0].processes or ()] == [True])
 
 
-def test_an_agent_that_ended_is_not_a_stranger_while_the_list_of_processes_is_old(watched: Watched) -> None:
+def test_an_agent_that_ended_is_not_a_stranger_while_the_list_of_processes_is_old(watched):
     watched.pids = {4242}
     watched.sampler.start()
     watched.first(lambda event: event.gpus)
@@ -82,9 +80,7 @@ def test_an_agent_that_ended_is_not_a_stranger_while_the_list_of_processes_is_ol
     assert [process.own for process in later.gpus[0].processes or ()] == [True]
 
 
-def test_a_driver_that_hangs_is_named_while_everything_else_goes_on(
-    watched: Watched, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_driver_that_hangs_is_named_while_everything_else_goes_on(watched, library, monkeypatch, words):
     monkeypatch.setattr(sampler_module, "HANG_S", 0.05)
     watched.sampler.start()
     watched.first(lambda event: event.gpus)
@@ -105,9 +101,7 @@ def test_a_driver_that_hangs_is_named_while_everything_else_goes_on(
     assert not awake.is_silent
 
 
-def test_a_driver_that_hangs_at_the_start_leaves_the_host(
-    watched: Watched, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_hangs_at_the_start_leaves_the_host(watched, library, monkeypatch):
     library.hang_on = "nvmlInitWithFlags"
     watched.sampler.start()
     first = watched.first()
@@ -118,7 +112,7 @@ def test_a_driver_that_hangs_at_the_start_leaves_the_host(
     assert hung.host
 
 
-def test_stop_ends_both_threads_and_then_the_session(watched: Watched, library: FakeLibrary) -> None:
+def test_stop_ends_both_threads_and_then_the_session(watched, library):
     watched.sampler.start()
     watched.first(lambda event: event.gpus)
     watched.sampler.stop()
@@ -131,9 +125,7 @@ def test_stop_ends_both_threads_and_then_the_session(watched: Watched, library: 
     assert watched.events.empty(), "nothing is emitted after stop"
 
 
-def test_stop_leaves_a_hanging_call_alone(
-    watched: Watched, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_leaves_a_hanging_call_alone(watched, library, monkeypatch):
     monkeypatch.setattr(sampler_module, "STOP_S", 0.05)
     library.hang_on = "nvmlDeviceGetClockInfo"
     watched.sampler.start()

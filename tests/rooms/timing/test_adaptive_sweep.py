@@ -14,7 +14,6 @@ from cpugpu_tui.report.segments import FROM
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.state.folding import Remaining
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.size_search import END_ROUNDS
@@ -24,7 +23,7 @@ CALM = model.Simulation(noise=0.002)
 
 
 @pytest.fixture(scope="module")
-def calm() -> tuple[RunState, Recorder]:
+def calm():
     """State and events of a search on a machine with little noise; read-only."""
     return planted_crossover.searched(planted_crossover.search_plan(CALM))
 
@@ -32,7 +31,7 @@ def calm() -> tuple[RunState, Recorder]:
 @pytest.mark.parametrize(
     "rho", [pytest.param(0.0, marks=pytest.mark.slow), 0.3, pytest.param(0.8, marks=pytest.mark.slow)]
 )
-def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho: float) -> None:
+def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho):
     # 100 seeds of each in `make bench ONLY=trust`.
     found = planted_crossover.record(rho, range(30))
     assert found.covered >= 0.95
@@ -41,13 +40,13 @@ def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho: float) -> No
     assert found.most_cases <= 20
 
 
-def test_it_does_so_with_rounds_as_noisy_as_real_ones() -> None:
+def test_it_does_so_with_rounds_as_noisy_as_real_ones():
     found = planted_crossover.record(planted_crossover.REAL_RHO, range(30), planted_crossover.REAL_DRIFTS)
     assert found.covered >= 0.95
     assert found.median_ratio <= 1.25
 
 
-def test_a_search_narrows_the_end_to_end_crossover_too(calm: tuple[RunState, Recorder]) -> None:
+def test_a_search_narrows_the_end_to_end_crossover_too(calm):
     state, _ = calm
     (answer,) = answers(state)
     assert answer.report.resident.kind == answer.report.with_copies.kind == FROM
@@ -57,7 +56,7 @@ def test_a_search_narrows_the_end_to_end_crossover_too(calm: tuple[RunState, Rec
     assert f"({moved.low}–{moved.high})" in " ".join(answer.sentences)
 
 
-def test_further_sizes_are_announced_before_they_start_and_stand_in_order(calm: tuple[RunState, Recorder]) -> None:
+def test_further_sizes_are_announced_before_they_start_and_stand_in_order(calm):
     plan = planted_crossover.search_plan(CALM)
     state, recorder = calm
     chosen = [case.key for event in recorder.of(model.CasesChosen) for case in event.cases]
@@ -70,7 +69,7 @@ def test_further_sizes_are_announced_before_they_start_and_stand_in_order(calm: 
     assert {row.status for row in state.rows.values()} == {"ok"}
 
 
-def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it(calm: tuple[RunState, Recorder]) -> None:
+def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it(calm):
     state, _ = calm
     (found,) = answers(state)[0].report.resident.changes
     rounds = {row.case.size: len(row.cpu.round_ns) for row in state.rows.values() if row.cpu is not None}
@@ -79,9 +78,7 @@ def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it(calm
     assert rounds[16] < END_ROUNDS
 
 
-def test_the_cpu_is_left_out_where_it_is_hopelessly_behind_unless_everything_is_asked_for(
-    calm: tuple[RunState, Recorder],
-) -> None:
+def test_the_cpu_is_left_out_where_it_is_hopelessly_behind_unless_everything_is_asked_for(calm):
     state, _ = calm
     left_out = [row.case.size for row in state.rows.values() if row.cpu is None]
     assert left_out == [5_000, 10_000]
@@ -90,7 +87,7 @@ def test_the_cpu_is_left_out_where_it_is_hopelessly_behind_unless_everything_is_
     assert all(row.cpu is not None for row in full.rows.values())
 
 
-def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(monkeypatch: Any) -> None:
+def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(monkeypatch):
     plan = planted_crossover.search_plan(CALM)
     recorder = Recorder()
     sweep = Scheduler(plan, SimulatedMachine(plan), recorder, Control())
@@ -115,7 +112,7 @@ def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(mo
 # ------------------------------------------------------------------ a dead agent
 
 
-def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorder]) -> None:
+def test_the_next_agent_is_told_what_was_found_out(calm):
     plan = planted_crossover.search_plan(CALM)
     remaining = Remaining(plan)
     state, recorder = calm
@@ -135,7 +132,7 @@ def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorde
     assert verdicts[500]
 
 
-def test_a_search_goes_on_from_what_a_dead_agent_found() -> None:
+def test_a_search_goes_on_from_what_a_dead_agent_found():
     plan = planted_crossover.search_plan(CALM)
     assert plan.search is not None
     lost, won = (0.5, 0.49, 0.51, 8, "cuda:0", CPU_WINS), (2.0, 1.9, 2.1, 8, "cuda:0", GPU_WINS)
@@ -149,7 +146,7 @@ def test_a_search_goes_on_from_what_a_dead_agent_found() -> None:
     assert all(100 < size < 200 for size in sizes)
 
 
-def test_the_next_agent_of_a_survey_has_the_time_that_is_left() -> None:
+def test_the_next_agent_of_a_survey_has_the_time_that_is_left():
     plan = build_plan(PlanRequest(("survey",), max_seconds=500.0, simulation=CALM))
     remaining = Remaining(plan)
     assert remaining.plan(30.0).search == plan.search, "no agent has begun"
@@ -177,7 +174,7 @@ class Stopping(Recorder):
 
 
 @pytest.mark.parametrize("half_rounds", [25, 60, 120, 200, 260])
-def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds: int) -> None:
+def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds):
     plan, stopped = planted_crossover.search_plan(CALM), Stopping(half_rounds)
     assert Scheduler(plan, SimulatedMachine(plan), stopped, stopped.control).run() == "stopped"
     remaining, again = Remaining(plan), Recorder()
@@ -198,7 +195,7 @@ def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds
     assert len(finished) == len(set(finished)) <= 20
 
 
-def test_sizes_whose_winner_needs_more_rounds_to_be_sure_get_them() -> None:
+def test_sizes_whose_winner_needs_more_rounds_to_be_sure_get_them():
     """The CPU wins at 16 and 50, by less than three times and after six rounds; the GPU wins above without doubt."""
     laws = replace(QUICK, noise=0.01, cpu_ns_per_flop=0.4, gpu_ns_per_flop=0.001, launch_ns=200_000.0)
     plan = planted_crossover.search_plan(replace(laws, sync_ns=160_000.0, kernel_overhead_ns=40_000.0), max_size="2000")
@@ -224,9 +221,7 @@ def test_sizes_whose_winner_needs_more_rounds_to_be_sure_get_them() -> None:
         (("vector-dot",), None, (10**2, 10**8)),
     ],
 )
-def test_every_workload_can_be_searched_on_its_own_axis(
-    names: tuple[str, ...], sizes: str | None, ends: tuple[int, int]
-) -> None:
+def test_every_workload_can_be_searched_on_its_own_axis(names, sizes, ends):
     plan = build_plan(PlanRequest(names, sizes=sizes, find_crossover=True))
     mine = [case.size for case in plan.cases if case.sweep == plan.cases[0].sweep]
     assert (mine[0], mine[-1]) == ends
@@ -234,7 +229,7 @@ def test_every_workload_can_be_searched_on_its_own_axis(
     assert len(mine) <= 13
 
 
-def test_without_a_gpu_a_search_times_its_grid() -> None:
+def test_without_a_gpu_a_search_times_its_grid():
     plan = planted_crossover.search_plan(replace(QUICK, gpus=0))
     state, recorder = planted_crossover.searched(plan)
     assert not recorder.of(model.CasesChosen)

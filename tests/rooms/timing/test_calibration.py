@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Recorder
 
 from cpugpu_tui.agent.main import facts, work
@@ -56,36 +55,36 @@ def product(gauge: ScriptedGauge, dtype: str = "float32") -> tuple[int, float] |
 # ------------------------------------------------------------------ the largest product
 
 
-def test_n_doubles_while_the_rate_grows_and_the_best_is_timed_again() -> None:
+def test_n_doubles_while_the_rate_grows_and_the_best_is_timed_again():
     gauge = ScriptedGauge(at_rate(1e12, 5e12, 20e12, 40e12, 51e12))
     assert product(gauge) == (8192, pytest.approx(51e12))
     assert gauge.tried == [512, 1024, 2048, 4096, 8192, 8192, 8192]
 
 
-def test_a_rate_that_stands_still_ends_it() -> None:
+def test_a_rate_that_stands_still_ends_it():
     gauge = ScriptedGauge(at_rate(1e12, 5e12, 50e12, 50.5e12))
     assert product(gauge) == (4096, pytest.approx(50.5e12))
     assert 8192 not in gauge.tried
 
 
-def test_one_size_that_suits_the_gpu_badly_does_not() -> None:
+def test_one_size_that_suits_the_gpu_badly_does_not():
     assert product(ScriptedGauge(at_rate(5e12, 4e12, 30e12, 45e12, 51e12))) == (8192, pytest.approx(51e12))
 
 
-def test_an_interruption_of_the_best_product_is_not_its_rate() -> None:
+def test_an_interruption_of_the_best_product_is_not_its_rate():
     times = at_rate(1e12, 5e12, 20e12, 40e12, 51e12)
     gauge = ScriptedGauge(lambda dtype, n: times(dtype, n) * (1.2 if gauge.tried.count(8192) == 1 else 1.0))
     assert product(gauge) == (8192, pytest.approx(51e12))
 
 
-def test_a_small_memory_ends_it() -> None:
+def test_a_small_memory_ends_it():
     gauge = ScriptedGauge(at_rate(1e12, 5e12, 20e12, 40e12, 51e12), free_bytes=1e9)
     assert product(gauge, "float64") == (2048, pytest.approx(20e12))
     assert product(gauge, "float16") == (4096, pytest.approx(40e12))
 
 
 @pytest.mark.parametrize("n", [1024, 4096])
-def test_running_out_of_memory_on_the_way_keeps_what_was_reached(n: int) -> None:
+def test_running_out_of_memory_on_the_way_keeps_what_was_reached(n):
     def up_to(dtype: str, tried: int) -> float:
         if tried >= n:
             raise RuntimeError("CUDA out of memory")
@@ -98,7 +97,7 @@ def test_running_out_of_memory_on_the_way_keeps_what_was_reached(n: int) -> None
 @pytest.mark.parametrize(
     ("free_bytes", "copied"), [(141e9, 1 << 30), (8e9, 1 << 28), (1e9, 1 << 25), (0.0, 1 << 24)], ids=str
 )
-def test_a_copy_takes_an_eighth_of_the_free_memory_at_most(free_bytes: float, copied: int) -> None:
+def test_a_copy_takes_an_eighth_of_the_free_memory_at_most(free_bytes, copied):
     assert copy_size(free_bytes) == copied
 
 
@@ -117,7 +116,7 @@ def calibrated(gauge: Any, control: Control | None = None, **more: Any) -> tuple
     return calibrate(gauge, Quiet(), ENVIRONMENT, recorder, control or Control(), **more), recorder
 
 
-def test_planted_constants_come_back_within_three_percent() -> None:
+def test_planted_constants_come_back_within_three_percent():
     laws = Simulation(seed=7)
     recorder = Recorder()
     work(Plan("machine", (), calibrate=True, simulation=laws), facts(simulated=True), recorder, Control())
@@ -142,7 +141,7 @@ def test_planted_constants_come_back_within_three_percent() -> None:
     assert (finished.status, finished) == ("done", recorder.events[-1])
 
 
-def test_it_says_what_it_measures_before_it_does() -> None:
+def test_it_says_what_it_measures_before_it_does():
     _, recorder = calibrated(ScriptedGauge())
     notes = [event.note for event in recorder.of(Progressed)]
     assert {(event.phase, event.device) for event in recorder.of(Progressed)} == {("calibration", "cuda:0")}
@@ -151,7 +150,7 @@ def test_it_says_what_it_measures_before_it_does() -> None:
 
 
 @pytest.mark.parametrize("stopped_at", ["float32 matmul 2048", "launch and synchronise"])
-def test_a_stop_is_obeyed_before_the_next_step_and_memory_given_back(stopped_at: str) -> None:
+def test_a_stop_is_obeyed_before_the_next_step_and_memory_given_back(stopped_at):
     control, gauge = Control(), ScriptedGauge()
 
     class Stopping(Recorder):
@@ -166,7 +165,7 @@ def test_a_stop_is_obeyed_before_the_next_step_and_memory_given_back(stopped_at:
     assert gauge.released == 1
 
 
-def test_a_pause_holds_it_between_two_steps() -> None:
+def test_a_pause_holds_it_between_two_steps():
     control, gauge = Control(), ScriptedGauge()
     control.obey("pause")
     thread = threading.Thread(target=calibrated, args=(gauge, control))
@@ -179,7 +178,7 @@ def test_a_pause_holds_it_between_two_steps() -> None:
     assert gauge.released == 1
 
 
-def test_a_device_that_fails_is_a_sentence_and_gives_its_memory_back(words: GoldenWords) -> None:
+def test_a_device_that_fails_is_a_sentence_and_gives_its_memory_back(words):
     class Full(ScriptedGauge):
         def copy_ns(self, size_bytes: int) -> float:
             raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB.\nmore")
@@ -191,7 +190,7 @@ def test_a_device_that_fails_is_a_sentence_and_gives_its_memory_back(words: Gold
     assert gauge.released == 1
 
 
-def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
+def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch, words):
     monkeypatch.setattr(PlantedWatch, "end", lambda _: Disturbance((), Waited(0.6, 1.0, 0.6)))
     recorder = Recorder()
     work(Plan("machine", (), calibrate=True, simulation=Simulation()), facts(simulated=True), recorder, Control())
@@ -201,7 +200,7 @@ def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.Mon
     words(f"{finished.message} {finished.remedy}")
 
 
-def test_without_being_asked_nothing_is_calibrated() -> None:
+def test_without_being_asked_nothing_is_calibrated():
     recorder = Recorder()
     work(Plan("quick", (), simulation=Simulation()), facts(simulated=True), recorder, Control())
     assert recorder.of(CeilingsMeasured) == []
@@ -210,7 +209,7 @@ def test_without_being_asked_nothing_is_calibrated() -> None:
 # ------------------------------------------------------------------ the processor, really
 
 
-def test_the_processor_answers_every_question() -> None:
+def test_the_processor_answers_every_question():
     gauge = CpuGauge(Device("cpu", "Xeon"))
     assert gauge.matmul_ns("float32", 128) > 0
     assert gauge.matmul_ns("float64", 128) > 0

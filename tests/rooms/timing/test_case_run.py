@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui import model
@@ -35,7 +34,7 @@ def warm_up_blocks(recorder: Recorder, case: str) -> int:
     return sum(isinstance(entry, Call) for entry in between)
 
 
-def test_a_device_warms_up_longer_at_its_first_case() -> None:
+def test_a_device_warms_up_longer_at_its_first_case():
     """250 ms have 125 blocks of 2 ms. A window of five blocks with one call each comes before."""
     plan = plan_of(64, 128)
     recorder = swept(plan)[1]
@@ -46,7 +45,7 @@ def test_a_device_warms_up_longer_at_its_first_case() -> None:
 # ------------------------------------------------------------------ order and announcements
 
 
-def test_every_step_is_announced_and_written_out_before_it_can_kill() -> None:
+def test_every_step_is_announced_and_written_out_before_it_can_kill():
     """Each announcement is flushed before its step begins, so that a step that kills the process is known."""
     log = swept(plan_of(64))[1].log
     phases = {"first call": ("first call",), "block": ("warm-up", "round"), "device": ("round",)}
@@ -59,7 +58,7 @@ def test_every_step_is_announced_and_written_out_before_it_can_kill() -> None:
             assert log[said + 1] == Flush()
 
 
-def test_a_case_goes_its_way_in_order() -> None:
+def test_a_case_goes_its_way_in_order():
     recorder = swept(plan_of(64, metrics=model.METRICS))[1]
     steps = [
         (type(e).__name__, getattr(e, "phase", ""), getattr(e, "device", ""))
@@ -81,7 +80,7 @@ def test_a_case_goes_its_way_in_order() -> None:
     ]  # fmt: skip
 
 
-def test_before_each_half_round_one_block_is_thrown_away() -> None:
+def test_before_each_half_round_one_block_is_thrown_away():
     recorder = swept(plan_of(64, max_rounds=8))[1]
     calibrated = max(recorder.log.index(event) for event in recorder.of(model.Calibrated))
     blocks = [entry for entry in recorder.log[calibrated:] if isinstance(entry, Call) and entry.what == "block"]
@@ -90,13 +89,13 @@ def test_before_each_half_round_one_block_is_thrown_away() -> None:
     assert len(blocks) == shown + len(recorder.rounds)
 
 
-def test_clocks_of_a_half_round_enclose_it() -> None:
+def test_clocks_of_a_half_round_enclose_it():
     for event in swept(plan_of(64))[1].of(model.DeviceSampled):
         assert 0 < event.started_mono_ns <= event.ended_mono_ns <= event.mono_ns
         assert 0 < event.started_wall_ns <= event.ended_wall_ns <= event.wall_ns
 
 
-def test_a_call_beyond_the_budget_is_timed_once_and_says_so() -> None:
+def test_a_call_beyond_the_budget_is_timed_once_and_says_so():
     plan = plan_of(64, simulation=LONG)
     recorder = swept(plan)[1]
     (cpu, gpu) = recorder.of(model.Calibrated)
@@ -114,7 +113,7 @@ def test_a_call_beyond_the_budget_is_timed_once_and_says_so() -> None:
 # ------------------------------------------------------------------ void samples, failures
 
 
-def test_a_half_round_that_was_suspended_is_taken_again() -> None:
+def test_a_half_round_that_was_suspended_is_taken_again():
     """The clock keeps running during a suspension (ctrl+z, fg)."""
     control = Control()
     plan, recorder = plan_of(64), Recorder()
@@ -138,7 +137,7 @@ def test_a_half_round_that_was_suspended_is_taken_again() -> None:
     assert max(recorder.rounds[1].samples[model.LATENCY]) < 1e9
 
 
-def test_tensors_are_let_go_when_a_case_is_over() -> None:
+def test_tensors_are_let_go_when_a_case_is_over():
     plan, recorder = plan_of(64), Recorder()
     case_run = CaseRun(plan.cases[0], plan, SpiedMachine(plan, recorder), recorder, Control())
     case_run.begin(check=False, warmed=set())
@@ -155,7 +154,7 @@ def test_tensors_are_let_go_when_a_case_is_over() -> None:
     ("step", "device"),
     [("load", "cuda:0"), ("first_call", "cuda:0"), ("latency_block", "cuda:0"), ("device_samples", "cpu")],
 )
-def test_a_failure_names_the_device_that_was_at_work(step: str, device: str) -> None:
+def test_a_failure_names_the_device_that_was_at_work(step, device):
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
 
@@ -178,7 +177,7 @@ def test_a_failure_names_the_device_that_was_at_work(step: str, device: str) -> 
 # ------------------------------------------------------------------ the end of the time
 
 
-def test_no_step_begins_after_the_end_of_the_time() -> None:
+def test_no_step_begins_after_the_end_of_the_time():
     """Own code of seconds was called seven more times after --max-seconds, which was looked at after the warm-up."""
     recorder, plan = Recorder(), plan_of(64)
     case_run = CaseRun(
@@ -190,7 +189,7 @@ def test_no_step_begins_after_the_end_of_the_time() -> None:
     assert [event.phase for event in recorder.of(model.Progressed)][-1] == "first call"
 
 
-def test_a_limit_without_a_result_names_the_time_that_was_missing(words: GoldenWords) -> None:
+def test_a_limit_without_a_result_names_the_time_that_was_missing(words):
     plan, done = replace(plan_of(64), max_seconds=5.0), model.RunFinished(status="done")
     calibrated = model.Calibrated(
         case="c", device="cpu", estimate_ns=1.5e9, calls_per_block=1, blocks=3, rounds=1, threads=1

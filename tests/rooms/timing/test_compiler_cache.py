@@ -3,7 +3,6 @@
 import os
 import stat
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from cpugpu_tui.timing.compiler_cache import kept_folder
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "cpugpu-tui"
 
@@ -29,14 +28,14 @@ def started(kind: str = "cpu", *, ends_well: bool = True) -> tuple[bool, Path]:
     return was_ready, Path(folder.path)
 
 
-def test_a_second_start_finds_what_the_first_one_left_in_a_folder_of_this_user_alone() -> None:
+def test_a_second_start_finds_what_the_first_one_left_in_a_folder_of_this_user_alone():
     assert [started()[0], started()[0]] == [False, True]
     _, folder = started()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert (folder / "probe.so").exists()
 
 
-def test_what_an_interrupted_start_left_is_removed() -> None:
+def test_what_an_interrupted_start_left_is_removed():
     _, folder = started(ends_well=False)
     assert (folder / "probe.so").exists()
     with kept_folder("cpu") as again:
@@ -44,7 +43,7 @@ def test_what_an_interrupted_start_left_is_removed() -> None:
         assert os.listdir(again.path) == [compiler_cache.LOCK]
 
 
-def test_another_compiler_has_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_compiler_has_another_folder(monkeypatch):
     _, usual = started()
     monkeypatch.setenv("CXX", "/bin/false")
     was_ready, other = started()
@@ -67,7 +66,7 @@ def replaced_by_a_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [open_to_all, linked, replaced_by_a_file])
-def test_a_folder_that_others_may_write_is_not_trusted(change: Callable[[Path], None]) -> None:
+def test_a_folder_that_others_may_write_is_not_trusted(change):
     _, folder = started()
     change(folder)
     with kept_folder("cpu") as found:
@@ -78,7 +77,7 @@ def test_a_folder_that_others_may_write_is_not_trusted(change: Callable[[Path], 
     assert not os.path.exists(found.path)
 
 
-def test_without_a_place_to_keep_it_the_start_is_made_in_a_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_place_to_keep_it_the_start_is_made_in_a_temporary_folder(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     with kept_folder("cpu") as found:
         assert found.path.startswith(f"{tempfile.gettempdir()}/{SCRATCH}")
@@ -86,7 +85,7 @@ def test_without_a_place_to_keep_it_the_start_is_made_in_a_temporary_folder(monk
     assert not os.path.exists(found.path)
 
 
-def test_two_agents_do_not_fill_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_agents_do_not_fill_it_at_once(monkeypatch):
     monkeypatch.setattr(compiler_cache, "LOCK_LIMIT_S", 0.0)
     with kept_folder("cpu") as first, kept_folder("cpu") as second:
         assert first.path != second.path
@@ -95,7 +94,7 @@ def test_two_agents_do_not_fill_it_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert third.path == first.path
 
 
-def test_agents_that_only_load_it_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_that_only_load_it_do_not_wait_for_each_other(monkeypatch):
     started()
     monkeypatch.setattr(compiler_cache, "LOCK_LIMIT_S", 0.0)
     with kept_folder("cpu") as first, kept_folder("cpu") as second:
@@ -103,7 +102,7 @@ def test_agents_that_only_load_it_do_not_wait_for_each_other(monkeypatch: pytest
         assert second.path == first.path
 
 
-def test_what_the_cpu_runs_is_remembered_with_what_it_was_built_from() -> None:
+def test_what_the_cpu_runs_is_remembered_with_what_it_was_built_from():
     with kept_folder("cpu") as first:
         first.note_works("avx2 -mavx2 code")
         first.note_ready()

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 import torch
 import torch._dynamo.config
 from tests.helpers.command_line import CommandLine, Witness, agents_of, events_from, next_event
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import plan_of, swept
 
 from cpugpu_tui import model
@@ -36,7 +35,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ 
 
 
 @pytest.fixture(autouse=True)
-def _without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _without_a_compiler(monkeypatch, tmp_path):
     """torch traces and guards as always, and runs its own operators in place of compiled code.
 
     Nor are the CPU's instructions tried, which took 8 s of CPU in each worker. Slow tests have a real compiler do it.
@@ -76,7 +75,7 @@ def scratch(pid: int | str = os.getpid()) -> list[Path]:
     return list(Path(tempfile.gettempdir()).glob(f"{SCRATCH}{pid}-*"))
 
 
-def test_a_compiled_step_gives_the_same_and_has_a_cost() -> None:
+def test_a_compiled_step_gives_the_same_and_has_a_cost():
     op = loaded()
     right = op.step(*op.inputs)
     found = compile_step(op, "cpu", None)
@@ -89,7 +88,7 @@ def test_a_compiled_step_gives_the_same_and_has_a_cost() -> None:
     assert not scratch()
 
 
-def test_the_compilers_first_start_is_a_phase_of_its_own_with_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compilers_first_start_is_a_phase_of_its_own_with_an_estimate(monkeypatch):
     told: list[tuple[Any, ...]] = []
     for _ in range(2):  # two processes
         monkeypatch.setattr(compiling, "_loaded", set())
@@ -99,7 +98,7 @@ def test_the_compilers_first_start_is_a_phase_of_its_own_with_an_estimate(monkey
     assert told == [first, (model.COMPILING, "cpu"), (model.COMPILER_START, "cpu"), (model.COMPILING, "cpu")]
 
 
-def test_a_reset_for_one_case_does_not_make_another_compile_again() -> None:
+def test_a_reset_for_one_case_does_not_make_another_compile_again():
     first, other = loaded(), loaded(model.Case("softmax", 5, variant="compiled"))
     for op in (first, other):
         compile_step(op, "cpu", None)
@@ -137,7 +136,7 @@ def scaled(x):
         ("{file}:plain", ()),
     ],
 )  # fmt: skip
-def test_own_code_gives_the_same_with_whatever_numbers(statement: str, setup: tuple[str, ...], tmp_path: Path) -> None:
+def test_own_code_gives_the_same_with_whatever_numbers(statement, setup, tmp_path):
     file = tmp_path / "some_model.py"
     file.write_text(MODEL)
     op = typed(statement.format(file=file), *setup, in_place="add_" in statement)
@@ -152,7 +151,7 @@ def test_own_code_gives_the_same_with_whatever_numbers(statement: str, setup: tu
     require_compiled(op)
 
 
-def test_what_would_run_eagerly_is_a_failure_with_a_name(words: GoldenWords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_run_eagerly_is_a_failure_with_a_name(words, monkeypatch):
     op = loaded()
     compile_step(op, "cpu", None)
     torch.set_num_threads(op.compiled_for[0] + 1)  # one of the facts that compiled code is made for
@@ -179,7 +178,7 @@ def raising(error: type[Exception], *arguments: Any) -> Callable[..., Any]:
     return backend
 
 
-def test_a_missing_compiler_is_named_with_what_to_install(words: GoldenWords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_named_with_what_to_install(words, monkeypatch):
     from torch._inductor.exc import CppCompileError, InvalidCxxCompiler, TritonMissing
 
     output = "a.cpp:1:10: fatal error: Python.h: No such file or directory\ncompilation terminated."
@@ -192,7 +191,7 @@ def test_a_missing_compiler_is_named_with_what_to_install(words: GoldenWords, mo
     assert not scratch()
 
 
-def test_compiled_code_is_timed_with_the_settings_that_it_was_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_is_timed_with_the_settings_that_it_was_compiled_for(monkeypatch):
     plan = model.Plan("test", (model.Case("softmax", 4, variant="compiled"),), devices=("cpu",))
     machine = TorchMachine(plan, {"threads": 2, "cpu": "Xeon"})
     timer = machine.timer("cpu")
@@ -209,7 +208,7 @@ def test_compiled_code_is_timed_with_the_settings_that_it_was_compiled_for(monke
         machine.check_later_call(op)
 
 
-def test_each_device_is_compiled_after_an_eager_call_and_before_the_rounds() -> None:
+def test_each_device_is_compiled_after_an_eager_call_and_before_the_rounds():
     cases = tuple(model.Case("softmax", 4096, variant=variant) for variant in ("default", "compiled"))
     recorder = swept(plan_of(cases=cases, max_rounds=8))[1]
     found = recorder.of(model.CodeCompiled)
@@ -228,7 +227,7 @@ def test_each_device_is_compiled_after_an_eager_call_and_before_the_rounds() -> 
 
 @needs_compiler
 @pytest.mark.slow
-def test_a_real_compiler_leaves_no_process_and_no_file(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_compiler_leaves_no_process_and_no_file(cpugpu, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/proc/none")  # a person's folder is not used, and need not exist
     process = cpugpu.start("run", "softmax", "embedding", "--variant", "default,compiled", "--size", 8, "--device",
                            "cpu", "--rounds", 2, "--no-ceilings", "--no-save", "--json")  # fmt: skip
@@ -252,7 +251,7 @@ def test_a_real_compiler_leaves_no_process_and_no_file(cpugpu: CommandLine, monk
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-def test_a_compiler_does_not_outlive_a_killed_or_interrupted_app(end: signal.Signals, tmp_path: Path) -> None:
+def test_a_compiler_does_not_outlive_a_killed_or_interrupted_app(end, tmp_path):
     command = CommandLine(tmp_path / "history.db")
     process = command.start("run", "transformer", "--variant", "compiled", "--size", 4, "--device", "cpu",
                             "--no-ceilings", "--json", stderr=subprocess.DEVNULL)  # fmt: skip
@@ -271,9 +270,7 @@ def test_a_compiler_does_not_outlive_a_killed_or_interrupted_app(end: signal.Sig
 
 @needs_compiler
 @pytest.mark.slow
-def test_without_a_compiler_the_row_fails_and_the_others_are_timed(
-    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_compiler_the_row_fails_and_the_others_are_timed(cpugpu, monkeypatch):
     monkeypatch.setenv("CXX", "/bin/false")
     done = cpugpu("run", "softmax", "--variant", "default,compiled", "--size", 8, "--device", "cpu", "--rounds", 2,
                   "--no-ceilings", "--no-save", "--json")  # fmt: skip

@@ -22,14 +22,14 @@ def lacks(recorder: Recorder) -> dict[tuple[str, str], model.CoreWait]:
     return {(event.case, event.device): event.cores for event in reads if event.cores is not None}
 
 
-def test_a_quiet_machine_repeats_nothing_and_says_nothing() -> None:
+def test_a_quiet_machine_repeats_nothing_and_says_nothing():
     recorder = swept(plan_of(64))[1]
     assert lacks(recorder) == {}
     assert not any(model.NO_CORE in event.marks for event in recorder.rounds)
 
 
 @pytest.mark.parametrize("tries", range(1, REPEATS + 1))
-def test_a_half_round_that_had_a_core_when_repeated_is_as_good_as_any(tries: int) -> None:
+def test_a_half_round_that_had_a_core_when_repeated_is_as_good_as_any(tries):
     plan = plan_of(64, simulation=replace(ALWAYS, starved_tries=tries))
     recorder = swept(plan)[1]
     (told,) = lacks(recorder).values()
@@ -44,7 +44,7 @@ def test_a_half_round_that_had_a_core_when_repeated_is_as_good_as_any(tries: int
     assert slowest_ns < 1.2 * max(max(event.samples[model.LATENCY]) for event in quiet), "no starved block among them"
 
 
-def test_what_stays_starved_is_marked_and_one_thread_is_timed_beside() -> None:
+def test_what_stays_starved_is_marked_and_one_thread_is_timed_beside():
     recorder = swept(plan_of(64, simulation=ALWAYS))[1]
     ((key, told),) = lacks(recorder).items()
     assert key[1] == "cpu"
@@ -59,7 +59,7 @@ def test_what_stays_starved_is_marked_and_one_thread_is_timed_beside() -> None:
     assert not any("not-converged" in event.marks for event in recorder.rounds)
 
 
-def test_a_little_waiting_that_stays_is_kept_as_a_result_and_repeated_in_one_round_only() -> None:
+def test_a_little_waiting_that_stays_is_kept_as_a_result_and_repeated_in_one_round_only():
     recorder = swept(plan_of(64, simulation=replace(QUICK, starved_share=0.05)))[1]
     (told,) = lacks(recorder).values()
     assert [each.round_index for each in told.discarded] == [1] * REPEATS
@@ -67,7 +67,7 @@ def test_a_little_waiting_that_stays_is_kept_as_a_result_and_repeated_in_one_rou
     assert not any(model.NO_CORE in event.marks for event in recorder.rounds)
 
 
-def test_every_repetition_is_announced_and_can_be_stopped() -> None:
+def test_every_repetition_is_announced_and_can_be_stopped():
     """A stop at the first repetition ends the run there, and the case has no result."""
 
     class Stopping(Recorder):
@@ -84,7 +84,7 @@ def test_every_repetition_is_announced_and_can_be_stopped() -> None:
     assert recorder.rounds == []
 
 
-def test_only_the_starved_case_is_told_apart() -> None:
+def test_only_the_starved_case_is_told_apart():
     plan = plan_of(64, 128, simulation=replace(ALWAYS, starved_size=64))
     recorder = swept(plan)[1]
     assert {case for case, _ in lacks(recorder)} == {plan.cases[0].key}
@@ -111,7 +111,7 @@ class LaunchersLack:
         return getattr(self._honest, name)
 
 
-def test_a_launching_thread_without_a_core_spoils_the_gpus_times() -> None:
+def test_a_launching_thread_without_a_core_spoils_the_gpus_times():
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
     machine.watch = LaunchersLack(machine.watch)
@@ -122,7 +122,7 @@ def test_a_launching_thread_without_a_core_spoils_the_gpus_times() -> None:
     assert {event.device for event in recorder.rounds if model.NO_CORE in event.marks} == {"cuda:0"}
 
 
-def test_whoever_reads_an_announcement_has_a_core_before_a_device_is_timed() -> None:
+def test_whoever_reads_an_announcement_has_a_core_before_a_device_is_timed():
     """The controller woke up as all threads began, so an idle machine repeated one half-round in twelve.
 
     On a server with 16 cores it took the core of the thread that launches, in every second half-round of the GPU.
@@ -156,7 +156,7 @@ def test_whoever_reads_an_announcement_has_a_core_before_a_device_is_timed() -> 
     assert {before for before, now in pairwise(order) if now == "await reader"} == {"flush"}
 
 
-def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
+def test_blocks_that_were_sized_without_a_core_are_sized_again():
     """The other process ends after the warm-up; blocks with too few calls are then discarded."""
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
@@ -195,7 +195,7 @@ def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
     assert len(next(iter(lacks(recorder).values())).discarded) == 1
 
 
-def test_times_without_a_core_do_not_make_a_search_leave_the_cpu_out() -> None:
+def test_times_without_a_core_do_not_make_a_search_leave_the_cpu_out():
     """The CPU measures a hundred times too slow, which must not make the search leave it out."""
     sizes = (16, 32, 64, 128, 256)
     laws = model.Simulation(first_call_ns=0.0, cpu_overhead_ns=1e4, starved_share=0.99)

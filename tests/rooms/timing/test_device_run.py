@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples, Readiness
 
 
-def test_eight_rounds_give_the_two_hundred_single_calls_that_percentiles_ask_for() -> None:
+def test_eight_rounds_give_the_two_hundred_single_calls_that_percentiles_ask_for():
     quick = model.Simulation(cpu_overhead_ns=2e4, launch_ns=1e4, sync_ns=8e3, first_call_ns=0.0, noise=0.0)
     recorder = swept(plan_of(16, simulation=quick, rounds=8, max_rounds=8))[1]
     for device in ("cpu", "cuda:0"):
@@ -25,7 +24,7 @@ def test_eight_rounds_give_the_two_hundred_single_calls_that_percentiles_ask_for
         assert len(singles) == 8 * SINGLES == 200
 
 
-def test_costly_extras_leave_latency_its_rounds() -> None:
+def test_costly_extras_leave_latency_its_rounds():
     """With flushes of 25 ms and blocks of 2 ms, `device` is taken in some rounds and latency in all."""
     plan, recorder = plan_of(64, metrics=(model.LATENCY, model.DEVICE), max_rounds=40), Recorder()
     machine = SpiedMachine(plan, recorder)
@@ -46,7 +45,7 @@ def test_costly_extras_leave_latency_its_rounds() -> None:
     assert run._extras_ns <= EXTRAS_SHARE * run._latency_ns + 100e6
 
 
-def test_a_search_takes_what_decides_in_every_round_and_the_rest_in_eight() -> None:
+def test_a_search_takes_what_decides_in_every_round_and_the_rest_in_eight():
     plan, recorder = (
         plan_of(64, 1024, metrics=(model.LATENCY, model.DEVICE, model.END_TO_END), max_rounds=40),
         Recorder(),
@@ -62,9 +61,7 @@ def test_a_search_takes_what_decides_in_every_round_and_the_rest_in_eight() -> N
 
 
 @pytest.mark.parametrize(("is_search", "is_warm", "blocks"), [(True, True, 0), (True, False, 1), (False, True, 1)])
-def test_a_search_does_not_repeat_the_block_in_which_the_clock_settled(
-    is_search: bool, is_warm: bool, blocks: int
-) -> None:
+def test_a_search_does_not_repeat_the_block_in_which_the_clock_settled(is_search, is_warm, blocks):
     plan = replace(plan_of(64), search=model.Search() if is_search else None)
     machine, called = SimulatedMachine(plan), []
     timer: Any = machine.timer("cuda:0")
@@ -74,7 +71,7 @@ def test_a_search_does_not_repeat_the_block_in_which_the_clock_settled(
     assert len(called) == blocks
 
 
-def test_copies_of_large_cases_get_rounds_enough_for_an_interval() -> None:
+def test_copies_of_large_cases_get_rounds_enough_for_an_interval():
     """A copy of 80 ms beside calls of 0.1 ms was timed once, and the crossover with copies stayed open."""
     plan, recorder = plan_of(64, 1024, metrics=(model.LATENCY, model.END_TO_END), max_rounds=40), Recorder()
     plan = replace(plan, search=model.Search(), budget_s=2.0)
@@ -95,7 +92,7 @@ def test_copies_of_large_cases_get_rounds_enough_for_an_interval() -> None:
     assert max(counts[2:]) == 1, "one call a round once they are known to be long"
 
 
-def test_a_search_takes_pinned_copies_in_its_first_rounds() -> None:
+def test_a_search_takes_pinned_copies_in_its_first_rounds():
     """No verdict rests on them, and on an H100 they took 4 s of a survey."""
     plan = replace(plan_of(64, metrics=(model.LATENCY, model.END_TO_END), max_rounds=40), search=model.Search())
     machine = SimulatedMachine(plan)
@@ -105,7 +102,7 @@ def test_a_search_takes_pinned_copies_in_its_first_rounds() -> None:
     assert [sum(each in samples for samples in taken) for each in (model.PAGEABLE, model.PINNED)] == [12, 8]
 
 
-def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
+def test_the_budget_ends_rounds_between_the_least_and_the_most():
     """Half-rounds take about 12 ms of virtual time, so a budget of 0.3 s allows about 25 instead of 40."""
     noisy = model.Simulation(cpu_overhead_ns=2e5, launch_ns=1e5, sync_ns=8e4, first_call_ns=0.0, noise=0.5)
     recorder = swept(plan_of(64, simulation=noisy, budget_s=0.3))[1]
@@ -121,7 +118,7 @@ LIMIT_BYTES = 4096
 
 
 @pytest.mark.parametrize("size", [16, 256, 2048, 8192])
-def test_a_round_of_every_metric_takes_four_kilobytes_at_most(size: int, tmp_path: Path) -> None:
+def test_a_round_of_every_metric_takes_four_kilobytes_at_most(size, tmp_path):
     machine = model.Simulation(noise=0.05, throttle_share=0.5, sm_clock_mhz=1980.0)
     plan = plan_of(size, simulation=machine, metrics=model.METRICS, rounds=12, max_rounds=12)
     with (tmp_path / "events").open("wb") as stream:

@@ -1,15 +1,12 @@
 """Calibration after a machine's first run: once, within its time limit, and without affecting results."""
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import FAST
 from tests.helpers.runs.recorder import Recorder, plan_of
 from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
 
@@ -54,7 +51,7 @@ def end(recorder: Recorder) -> tuple[str, int, str]:
 # ------------------------------------------------------------------ the agent
 
 
-def test_after_the_last_case_the_missing_devices_are_measured_and_marked_quick(words: GoldenWords) -> None:
+def test_after_the_last_case_the_missing_devices_are_measured_and_marked_quick(words):
     recorder = worked(FIRST)
     assert measured(recorder) == ["cpu", "cuda:0"]
     assert all(event.ceilings.quick for event in recorder.of(model.CeilingsMeasured))
@@ -65,13 +62,13 @@ def test_after_the_last_case_the_missing_devices_are_measured_and_marked_quick(w
     words(note)
 
 
-def test_what_is_known_is_not_measured_again() -> None:
+def test_what_is_known_is_not_measured_again():
     label = SimulatedMachine(FIRST).devices[0].label
     assert measured(worked(replace(FIRST, ceilings=(replace(CPU, label=label),)))) == ["cuda:0"]
     assert measured(worked(replace(FIRST, ceilings_s=None))) == []
 
 
-def test_a_run_that_is_stopped_or_out_of_time_measures_nothing() -> None:
+def test_a_run_that_is_stopped_or_out_of_time_measures_nothing():
     control = Control()
     control.obey("stop")
     assert measured(worked(FIRST, control)) == []
@@ -79,9 +76,7 @@ def test_a_run_that_is_stopped_or_out_of_time_measures_nothing() -> None:
 
 
 @pytest.mark.parametrize("failing", ["gauge", "copy_ns", "release"])
-def test_a_device_that_fails_costs_no_result_and_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, failing: str, words: GoldenWords
-) -> None:
+def test_a_device_that_fails_costs_no_result_and_is_a_sentence(monkeypatch, failing, words):
     def lost(*_: Any) -> Any:
         raise RuntimeError("CUDA error: device lost\nmore")
 
@@ -93,7 +88,7 @@ def test_a_device_that_fails_costs_no_result_and_is_a_sentence(
     assert len(recorder.of(model.CaseFinished)) == 2
 
 
-def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
+def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch, words):
     monkeypatch.setattr(PlantedWatch, "end", lambda _: Disturbance((), Waited(0.6, 1.0, 0.6)))
     monkeypatch.setattr(calibrate, "STARVED_TRIES", 1)
     recorder = Recorder()
@@ -104,7 +99,7 @@ def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.Mon
     assert measured(recorder) == []
 
 
-def test_a_run_that_is_done_does_not_give_its_status_as_the_cause_of_a_warning() -> None:
+def test_a_run_that_is_done_does_not_give_its_status_as_the_cause_of_a_warning():
     done = model.RunFinished(status="done", message="Peak rates were not measured.", remedy="Run again.")
     (said,) = [line for line in notes(RunState().apply(done)) if "Peak" in line]
     assert said == "Peak rates were not measured. Run again."
@@ -133,9 +128,7 @@ class SlowGauge(SimulatedGauge):
 
 
 @pytest.mark.parametrize("step_s", [1e-3, 0.01, 0.1, 0.3, 0.6])
-def test_however_slow_the_device_is_a_quick_measurement_keeps_to_its_time(
-    monkeypatch: pytest.MonkeyPatch, step_s: float
-) -> None:
+def test_however_slow_the_device_is_a_quick_measurement_keeps_to_its_time(monkeypatch, step_s):
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     effort = calibration.quick(("float32", "float64"), calibrate.STEPS_SHARE * 3.0, is_cpu=False)
@@ -160,12 +153,12 @@ def dying(plan: model.Plan) -> list[Message]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     with closing(Store.open(tmp_path / "results.db")) as store:
         yield store
 
 
-def test_an_agent_is_asked_only_where_the_history_keeps_what_it_finds(store: Store) -> None:
+def test_an_agent_is_asked_only_where_the_history_keeps_what_it_finds(store):
     for given, asked in (
         ({"store": store, "ceilings": True}, CEILINGS_S), ({"store": store}, None), ({"ceilings": True}, None),
     ):  # fmt: skip
@@ -175,14 +168,14 @@ def test_an_agent_is_asked_only_where_the_history_keeps_what_it_finds(store: Sto
         assert events[0].plan.ceilings_s is None, "what is saved with the run is the same work as before"
 
 
-def test_an_agent_that_dies_then_costs_no_result_and_no_second_agent(store: Store) -> None:
+def test_an_agent_that_dies_then_costs_no_result_and_no_second_agent(store):
     finished, events, agents = first_session(dying, store=store, ceilings=True)
     assert (finished.status, finished.exit_code, agents.taken) == ("done", 0, 1)
     assert "agent" in finished.message
     assert len([event for event in events if isinstance(event, model.CaseFinished)]) == 3
 
 
-def test_they_are_kept_for_later_runs_and_with_the_run_itself(store: Store) -> None:
+def test_they_are_kept_for_later_runs_and_with_the_run_itself(store):
     hello = replace(HELLO, environment={**HELLO.environment, "hostname": "node1", "torch": "2.11"})
 
     def script(plan: model.Plan) -> list[Message]:
@@ -214,7 +207,7 @@ def limits(out: str) -> list[str]:
     return [row[0] for row in rows if row and row[0] in ("64", "2048", "2,048") and {"compute", "launch"} & {*row}]
 
 
-def test_the_first_run_fills_its_own_table_and_the_second_measures_nothing(cpugpu: CommandLine) -> None:
+def test_the_first_run_fills_its_own_table_and_the_second_measures_nothing(cpugpu):
     def kinds(done: Any) -> list[str]:
         return [type(event).__name__ for event in done.events]
 

@@ -18,7 +18,7 @@ class Log(list[str]):
 
 
 @pytest.fixture
-def gauge() -> tuple[CudaGauge, Log]:
+def gauge():
     """A gauge whose GPU is the host."""
     made, log = CudaGauge.__new__(CudaGauge), Log()  # __init__ creates a CUDA context
     made.device, made._stream = Device("cpu", "no GPU"), log
@@ -27,9 +27,7 @@ def gauge() -> tuple[CudaGauge, Log]:
 
 @pytest.mark.parametrize("inherited", [False, True])
 @pytest.mark.parametrize(("dtype", "tf32"), [("float32", False), ("tf32", True), ("float64", False)])
-def test_tf32_is_on_for_its_own_products_alone_and_put_back(
-    gauge: tuple[CudaGauge, Log], monkeypatch: pytest.MonkeyPatch, dtype: str, tf32: bool, inherited: bool
-) -> None:
+def test_tf32_is_on_for_its_own_products_alone_and_put_back(gauge, monkeypatch, dtype, tf32, inherited):
     made, _ = gauge
     seen: list[tuple[bool, Any]] = []
 
@@ -48,9 +46,7 @@ def test_tf32_is_on_for_its_own_products_alone_and_put_back(
     assert torch.backends.cuda.matmul.allow_tf32 is inherited
 
 
-def test_launches_are_timed_behind_a_stream_that_is_held(
-    gauge: tuple[CudaGauge, Log], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_launches_are_timed_behind_a_stream_that_is_held(gauge, monkeypatch):
     made, log = gauge
     monkeypatch.setattr(gauges, "spin", lambda cycles: log.append("hold"))
     monkeypatch.setattr(made, "_smallest", lambda: lambda: log.append("launch"))
@@ -59,7 +55,7 @@ def test_launches_are_timed_behind_a_stream_that_is_held(
     assert list(log) == block * (1 + TRIES) + ["wait"]
 
 
-def test_a_round_trip_waits_for_every_launch(gauge: tuple[CudaGauge, Log], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_trip_waits_for_every_launch(gauge, monkeypatch):
     made, log = gauge
     monkeypatch.setattr(made, "_smallest", lambda: lambda: log.append("launch"))
     made.round_trip_ns()
@@ -68,13 +64,13 @@ def test_a_round_trip_waits_for_every_launch(gauge: tuple[CudaGauge, Log], monke
 
 
 @pytest.mark.parametrize("direction", ["h2d_pageable", "d2h_pageable"])
-def test_a_copy_over_the_cable_is_waited_for(gauge: tuple[CudaGauge, Log], direction: str) -> None:
+def test_a_copy_over_the_cable_is_waited_for(gauge, direction):
     made, log = gauge
     assert made.transfer_ns(direction, 64) > 0
     assert len(log) > TRIES, "small copies are timed more often"
 
 
-def test_an_interruption_is_not_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_not_the_time_of_a_call(monkeypatch):
     now = iter([0, 100, 200, 90_000, 100_000, 100_102])
     monkeypatch.setattr(gauges, "perf_counter_ns", lambda: next(now))
     called: list[None] = []

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,7 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+def host(tmp_path, monkeypatch):
     done = threading.Event()
     interface = threading.Thread(target=done.wait)
     interface.start()
@@ -72,33 +72,33 @@ def watched(host: Host, device: Device = CPU, *, seconds: float = 0.01, faults: 
     return watch.end()
 
 
-def test_fresh_memory_is_named_by_its_page_faults(host: Host) -> None:
+def test_fresh_memory_is_named_by_its_page_faults(host):
     """400 MB of new pages in 0.6 s, as in `r + a*b` of 10⁸ numbers."""
     assert watched(host, seconds=0.6, faults=97_656).marks == ("page-faults",)
     assert watched(host, seconds=0.6, faults=100).marks == ()
 
 
-def test_a_thread_of_the_pool_that_waits_is_a_share_of_what_both_wanted(host: Host) -> None:
+def test_a_thread_of_the_pool_that_waits_is_a_share_of_what_both_wanted(host):
     """One of two threads had no core for 8 of 10 ms: 40 % of wall × threads."""
     found = watched(host, pool=8_000_000)
     assert found.waited.share == pytest.approx(0.4)
     assert is_starved(found.waited)
 
 
-def test_beside_a_gpu_only_the_launching_thread_counts(host: Host) -> None:
+def test_beside_a_gpu_only_the_launching_thread_counts(host):
     assert not is_starved(watched(host, GPU, pool=8_000_000).waited)
     found = watched(host, GPU, own=8_000_000)
     assert found.waited.share == pytest.approx(0.8)
 
 
-def test_idle_threads_do_not_dilute_what_one_waited(host: Host) -> None:
+def test_idle_threads_do_not_dilute_what_one_waited(host):
     """A small case uses one thread while fifteen sleep, so waiting 2 of 10 ms is 20 %, not 1 %."""
     before = {tid: (0, 0) for tid in range(16)}
     after = {**before, 3: (8_000_000, 2_000_000)}
     assert cores.waited(before, after, 1e7).share == pytest.approx(0.2)
 
 
-def test_a_kernel_that_does_not_count_costs_only_that_mark(host: Host) -> None:
+def test_a_kernel_that_does_not_count_costs_only_that_mark(host):
     """With files missing, or zeros although the thread runs, no waiting is reported and no half-round repeated."""
     for tid in (host.own, POOL, host.interface):
         host.write(tid, 0, 0)
@@ -114,7 +114,7 @@ def test_a_kernel_that_does_not_count_costs_only_that_mark(host: Host) -> None:
     assert watch.end().waited is None
 
 
-def test_no_file_stays_open_and_the_next_window_opens_them_anew(host: Host) -> None:
+def test_no_file_stays_open_and_the_next_window_opens_them_anew(host):
     watch = HostWatch(str(host.root))
     before = set(os.listdir("/proc/self/fd"))
     for _ in range(3):
@@ -129,7 +129,7 @@ def test_no_file_stays_open_and_the_next_window_opens_them_anew(host: Host) -> N
 
 
 @pytest.mark.slow
-def test_a_really_busy_neighbour_is_seen() -> None:
+def test_a_really_busy_neighbour_is_seen():
     """A process on the core that this thread is bound to takes half of it, as the kernel reports in ns."""
     core, allowed = min(os.sched_getaffinity(0)), os.sched_getaffinity(0)
     spin = f"import os\nos.sched_setaffinity(0, [{core}])\nprint('on', flush=True)\nwhile True: pass"
@@ -155,7 +155,7 @@ def test_a_really_busy_neighbour_is_seen() -> None:
     assert use.own_cores > 0.1  # this process started the spinner, so it counts as its own
 
 
-def test_one_of_many_threads_that_waits_for_half_of_the_time_lacks_a_core() -> None:
+def test_one_of_many_threads_that_waits_for_half_of_the_time_lacks_a_core():
     """One of 16 cores is busy with another process, and the other threads wait at every barrier."""
     before = {tid: (0, 0) for tid in range(16)}
     after = {tid: (10_000_000, 0) for tid in range(15)} | {15: (5_000_000, 5_000_000)}
@@ -186,7 +186,7 @@ def until(wanted: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_the_pause_after_events_ends_when_their_reader_sleeps_again(tmp_path: Path) -> None:
+def test_the_pause_after_events_ends_when_their_reader_sleeps_again(tmp_path):
     """5 ms before each CPU half-round were 25 of the 277 s of a survey."""
     theirs, ours = os.pipe()
     command = [sys.executable, "-c", READER, str(tmp_path / "done")]

@@ -50,7 +50,7 @@ def refusal(statement: str, *setup: str, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
-def test_work_on_a_gpu_is_told_from_work_on_another_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_on_a_gpu_is_told_from_work_on_another_device(device, monkeypatch):
     """Fake tensors have a device and no numbers, so that this needs no GPU."""
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: 0)
     monkeypatch.setattr(torch.cuda, "default_stream", lambda: 0)
@@ -60,12 +60,12 @@ def test_work_on_a_gpu_is_told_from_work_on_another_device(device: str, monkeypa
     assert seen.other_gpus == ([] if device == "cuda:1" else ["cuda:1"])
 
 
-def test_work_on_another_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_on_another_gpu_is_refused(monkeypatch):
     monkeypatch.setattr(Operators, "note", lambda self, *_: self.other_gpus.append("cuda:1"))
     assert "cuda:1 while cpu was timed" in refusal("x * 2", VECTOR)
 
 
-def test_the_receipt_counts_operators_and_leaves_views_out() -> None:
+def test_the_receipt_counts_operators_and_leaves_views_out():
     assert traced("(x @ x).T.relu()", SQUARE).operators == 2
 
 
@@ -85,7 +85,7 @@ def test_the_receipt_counts_operators_and_leaves_views_out() -> None:
     ],
     ids=["by identity", "by content", "by shape", "by size", "drawn", "a copy of it"],
 )  # fmt: skip
-def test_a_cached_result(statement: str, setup: tuple[str, ...]) -> None:
+def test_a_cached_result(statement, setup):
     assert "cache" in refusal(statement, *setup)
 
 
@@ -103,12 +103,12 @@ def test_a_cached_result(statement: str, setup: tuple[str, ...]) -> None:
     ],
     ids=["buffer of the set-up", "buffer that is kept", "zeros", "overlapping", "an input too", "no torch", "gradient"],
 )  # fmt: skip
-def test_honest_code_is_not_called_cached(statement: str, setup: tuple[str, ...]) -> None:
+def test_honest_code_is_not_called_cached(statement, setup):
     in_place = statement.startswith("torch.mm")
     assert traced(statement, *setup, in_place=in_place).case
 
 
-def test_a_kernel_that_torch_does_not_see_is_believed_if_it_writes_its_buffer() -> None:
+def test_a_kernel_that_torch_does_not_see_is_believed_if_it_writes_its_buffer():
     """Like a kernel of Triton or of an extension: no operator runs, and the result is a buffer that is kept."""
     setup = (
         SQUARE, "import ctypes", "kept = torch.empty(n, n)",
@@ -120,23 +120,23 @@ def test_a_kernel_that_torch_does_not_see_is_believed_if_it_writes_its_buffer() 
     assert "view of an input" in refusal("f(x)", *idle)
 
 
-def test_a_result_that_is_computed_later() -> None:
+def test_a_result_that_is_computed_later():
     assert "generator" in refusal("(row.sum() for row in x)", SQUARE)
 
 
-def test_a_view_of_an_input() -> None:
+def test_a_view_of_an_input():
     assert "view" in refusal("x.T", SQUARE)
 
 
-def test_nothing_to_compare() -> None:
+def test_nothing_to_compare():
     assert "NoneType" in refusal("print(end='')", SQUARE)
 
 
-def test_an_input_that_changes() -> None:
+def test_an_input_that_changes():
     assert "--in-place" in refusal("x.mul_(2)", VECTOR)
 
 
-def test_an_input_that_may_change_is_restored_before_each_call() -> None:
+def test_an_input_that_may_change_is_restored_before_each_call():
     op, workload = loaded("x.mul_(2)", VECTOR, in_place=True)
     examine(op, workload, "cpu", None)
     assert op.restore is not None
@@ -147,7 +147,7 @@ def test_an_input_that_may_change_is_restored_before_each_call() -> None:
     assert torch.equal(results[0], results[2])
 
 
-def test_a_thread_that_nobody_waits_for() -> None:
+def test_a_thread_that_nobody_waits_for():
     over = threading.Event()
     torch.waiting_for = over.wait  # type: ignore[attr-defined]
     try:
@@ -168,13 +168,13 @@ def test_a_thread_that_nobody_waits_for() -> None:
         ("torch.set_grad_enabled(False); x.sum()", "gradient", torch.is_grad_enabled),
     ],
 )
-def test_settings_that_would_stay_changed_are_named_and_put_back(statement: str, name: str, read: Any) -> None:
+def test_settings_that_would_stay_changed_are_named_and_put_back(statement, name, read):
     before = read()
     assert name in refusal(statement, VECTOR)
     assert read() == before
 
 
-def test_a_later_call_with_the_result_of_other_inputs() -> None:
+def test_a_later_call_with_the_result_of_other_inputs():
     op, workload = loaded("x @ x", SQUARE)
     examine(op, workload, "cpu", None)
     check_later_call(op)
@@ -186,7 +186,7 @@ def test_a_later_call_with_the_result_of_other_inputs() -> None:
         check_later_call(op)
 
 
-def test_results_may_have_another_size_for_other_inputs() -> None:
+def test_results_may_have_another_size_for_other_inputs():
     """As those of `nms` and `nonzero`, which ended with torch's own error."""
     op, workload = loaded("x[x > 0.5]", VECTOR)
     examine(op, workload, "cpu", None)
@@ -196,7 +196,7 @@ def test_results_may_have_another_size_for_other_inputs() -> None:
         check_later_call(op)
 
 
-def test_rounds_take_other_numbers_in_the_same_tensors() -> None:
+def test_rounds_take_other_numbers_in_the_same_tensors():
     op, workload = loaded("x.sum()", VECTOR)
     before, address = op.inputs[0].clone(), op.inputs[0].data_ptr()
     workload.reset("default", op.inputs)
@@ -205,7 +205,7 @@ def test_rounds_take_other_numbers_in_the_same_tensors() -> None:
 
 
 @pytest.mark.parametrize("name", ["matmul", "vector-dot", "elementwise", "jacobian", "mnist-mlp"])
-def test_built_in_workloads_are_not_accused(name: str) -> None:
+def test_built_in_workloads_are_not_accused(name):
     """The same checks, made of each built-in step."""
     built_in = catalogue.find(name)
     size = min(built_in.sizes[0], 64)
@@ -222,7 +222,7 @@ def test_built_in_workloads_are_not_accused(name: str) -> None:
             del torch.run_built_in  # type: ignore[attr-defined]
 
 
-def test_a_smaller_float_type_than_that_of_the_inputs_is_marked() -> None:
+def test_a_smaller_float_type_than_that_of_the_inputs_is_marked():
     op, workload = loaded("(x.half() @ x.half()).float()", SQUARE)
     examine(op, workload, "cpu", None)
     assert op.own_marks == ("lower-precision",)
@@ -231,14 +231,14 @@ def test_a_smaller_float_type_than_that_of_the_inputs_is_marked() -> None:
     assert same.own_marks == ()
 
 
-def test_a_process_that_is_left_at_work_is_refused() -> None:
+def test_a_process_that_is_left_at_work_is_refused():
     started = ("import subprocess", VECTOR, "def f(x):", "    subprocess.Popen(['sleep', '3'])", "    return x * 2")
     assert "leaves a process at work" in refusal("f(x)", *started)
     waited = ("import subprocess", VECTOR, "def f(x):", "    subprocess.run(['true'])", "    return x * 2")
     assert traced("f(x)", *waited).operators == 1
 
 
-def test_a_forked_copy_of_the_agent_writes_nothing_into_its_stream() -> None:
+def test_a_forked_copy_of_the_agent_writes_nothing_into_its_stream():
     reading, writing = os.pipe()
     emitter = LineEmitter(writing)
     pid = os.fork()

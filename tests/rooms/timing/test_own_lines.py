@@ -3,7 +3,6 @@
 import dataclasses
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,7 +78,7 @@ def reading(x):
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     path = tmp_path / "my_model.py"
     path.write_text(FILE)
     return path
@@ -104,7 +103,7 @@ def line(found: LinesProfiled, text: str) -> LineCost:
     return cost
 
 
-def test_a_loop_is_named_with_its_line_and_lines_are_sorted_by_share(file: Path) -> None:
+def test_a_loop_is_named_with_its_line_and_lines_are_sorted_by_share(file):
     """On a busy machine taking the rows apart may take longer than the body, so no line is expected to be first."""
     found = profiled(f"{file}:loop", n=400)
     body = line(found, "total + row")
@@ -127,30 +126,30 @@ def test_a_loop_is_named_with_its_line_and_lines_are_sorted_by_share(file: Path)
         ("reading", "x[0, 0].item()", 50, LOOP),
     ],
 )
-def test_a_line_has_the_reason_for_its_cost(file: Path, function: str, text: str, number: int, reason: str) -> None:
+def test_a_line_has_the_reason_for_its_cost(file, function, text, number, reason):
     cost = line(profiled(f"{file}:{function}"), text)
     assert (cost.line, cost.reason) == (number, reason)
     assert cost.synchronisations == {WAIT: 1, LOOP: 64}.get(reason, 0)
     assert cost.elapsed_ns > 0
 
 
-def test_a_called_line_counts_for_itself_and_not_for_its_caller(file: Path) -> None:
+def test_a_called_line_counts_for_itself_and_not_for_its_caller(file):
     found = profiled(f"{file}:helped")
     assert [line(found, text).operators for text in ("double(x) + 1", "x * 2")] == [1, 1]
 
 
-def test_a_backward_pass_belongs_to_the_line_that_asks_for_it(file: Path) -> None:
+def test_a_backward_pass_belongs_to_the_line_that_asks_for_it(file):
     assert line(profiled(f"{file}:trained"), "loss.backward()").operators >= 2
 
 
-def test_a_statement_and_functions_of_the_setup_are_lines_too() -> None:
+def test_a_statement_and_functions_of_the_setup_are_lines_too():
     found = profiled("f(x) + 1", "x = torch.rand(n, n)", "def f(x):", "    return x.exp()", n=64)
     assert {(each.file, each.line, each.source_line) for each in found.lines} == {
         ("statement", 1, "f(x) + 1"), ("setup", 3, "return x.exp()"),
     }  # fmt: skip
 
 
-def test_a_call_that_changes_its_inputs_begins_with_the_same_ones() -> None:
+def test_a_call_that_changes_its_inputs_begins_with_the_same_ones():
     """Without that, the seventh call would find an empty tensor and do nothing."""
     found = profiled(
         "f(x)", "x = torch.ones(n)", "def f(x):", "    for _ in range(int(x[0].item() * 10)): y = x.mul_(0)",
@@ -159,7 +158,7 @@ def test_a_call_that_changes_its_inputs_begins_with_the_same_ones() -> None:
     assert line(found, "x.mul_(0)").visits >= 10
 
 
-def test_the_tracer_of_a_debugger_is_put_back(file: Path) -> None:
+def test_the_tracer_of_a_debugger_is_put_back(file):
     before = sys.gettrace()
     tracer = lambda *_: None  # noqa: E731
     sys.settrace(tracer)
@@ -170,7 +169,7 @@ def test_the_tracer_of_a_debugger_is_put_back(file: Path) -> None:
         sys.settrace(before)
 
 
-def test_a_long_loop_is_traced_only_for_a_while(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_loop_is_traced_only_for_a_while(file, monkeypatch):
     monkeypatch.setattr(own_lines, "LONGEST_TRACE_NS", 0.0)
     assert sum(each.visits for each in profiled(f"{file}:loop", n=400).lines) <= 2
 
@@ -199,11 +198,11 @@ def seen(counts: dict[str, int], role_ns: dict[str, float], **more: Any) -> Line
     ids=["wait", "waits in a loop", "short waits in a loop", "one wait in a loop", "copy", "fall-back", "small",
          "loop", "loop of long kernels", "long kernel", "numpy", "plain loop", "printed"],
 )  # fmt: skip
-def test_the_reason_on_a_gpu(operators: LineOperators, elapsed_ns: float, visits: int, reason: str) -> None:
+def test_the_reason_on_a_gpu(operators, elapsed_ns, visits, reason):
     assert reason_of(operators, elapsed_ns, visits, own_lines.SMALL_NS, on_gpu=True) == reason
 
 
-def test_a_pause_of_the_process_is_not_the_work_of_a_line() -> None:
+def test_a_pause_of_the_process_is_not_the_work_of_a_line():
     """A loop of 4 visits, paused for 24 ms at another place in each call; work that is long in all calls counts."""
     calls = [own_lines.Durations() for _ in range(3)]
     for index, call in enumerate(calls):
@@ -225,7 +224,7 @@ class LineMachine(SpiedMachine):
         return LinesProfiled(case=op.case.key, device=device, lines=(), profiled_ns=2.0, unprofiled_ns=1.0)
 
 
-def test_lines_come_after_every_time_and_before_the_kernels() -> None:
+def test_lines_come_after_every_time_and_before_the_kernels():
     code = own_code("x @ x", "x = torch.rand(n, n)")
     plan = plan_of(codes=(code,), metrics=("latency", "kernels"))
     plan = dataclasses.replace(plan, cases=(Case("matmul", 64), Case(code.name, 64), Case(code.name, 128)))
@@ -242,7 +241,7 @@ def test_lines_come_after_every_time_and_before_the_kernels() -> None:
     ]
 
 
-def test_only_devices_that_timed_the_case_are_profiled_and_a_stop_ends_it() -> None:
+def test_only_devices_that_timed_the_case_are_profiled_and_a_stop_ends_it():
     plan, recorder = plan_of(64), Recorder()
     machine = LineMachine(plan, recorder)
     profile_lines([(plan.cases[0], ("cuda:0",))], machine, recorder, lambda: False)

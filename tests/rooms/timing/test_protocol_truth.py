@@ -53,7 +53,7 @@ def close_to(planted_ns: float) -> Any:
     [model.Case("matmul", 16), model.Case("matmul", 1024), model.Case("elementwise", 10**6, variant="out")],
     ids=["all launch", "computing", "memory"],
 )
-def test_the_protocol_recovers_what_was_planted(machine: model.Simulation, case: model.Case) -> None:
+def test_the_protocol_recovers_what_was_planted(machine, case):
     costs = find(case.workload).costs(case.variant, case.size, 4)
     flops, size_bytes = costs.flops, costs.bytes_moved
     cpu_ns = 5_000 + max(0.004 * flops, size_bytes / 12)
@@ -70,7 +70,7 @@ def test_the_protocol_recovers_what_was_planted(machine: model.Simulation, case:
     assert gpu.kernels.count == 1
 
 
-def test_one_profiled_call_has_the_kernels_time() -> None:
+def test_one_profiled_call_has_the_kernels_time():
     """Without noise and drift, which a single call would show in full."""
     plan = plan_of(256, simulation=replace(PLANTED, noise=0.0), metrics=model.METRICS)
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
@@ -78,7 +78,7 @@ def test_one_profiled_call_has_the_kernels_time() -> None:
 
 
 @pytest.mark.parametrize(("size", "factor"), [(16, 2.0), (256, 2.3), (1024, 21.5)])
-def test_a_clock_that_does_not_wait_is_off_by_the_planted_factor(size: int, factor: float) -> None:
+def test_a_clock_that_does_not_wait_is_off_by_the_planted_factor(size, factor):
     """(launch + kernel + wait) / launch: 22 / 11, 25.4 / 11 and 236.7 / 11 microseconds; one call, so 1 % of noise."""
     plan = plan_of(size, simulation=replace(PLANTED, noise=0.01))
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
@@ -107,7 +107,7 @@ def rounds_of(simulation: model.Simulation, **more: Any) -> tuple[int, list[mode
     return max(event.round_index for event in recorder.rounds), unconverged
 
 
-def test_a_quiet_machine_stops_early() -> None:
+def test_a_quiet_machine_stops_early():
     """A case alone must first show that its rounds are not correlated; many cases show it together."""
     quiet = replace(EQUAL, noise=0.002)
     for seed in range(5):
@@ -119,19 +119,19 @@ def test_a_quiet_machine_stops_early() -> None:
     assert {len(times_of(row)[0].round_ns) for row in rows[-8:]} <= {8, 9}
 
 
-def test_noise_takes_more_rounds() -> None:
+def test_noise_takes_more_rounds():
     rounds, unconverged = rounds_of(replace(EQUAL, noise=0.015, seed=2))
     assert 8 < rounds < 40
     assert not unconverged
 
 
-def test_too_much_noise_ends_at_forty_rounds_and_says_so() -> None:
+def test_too_much_noise_ends_at_forty_rounds_and_says_so():
     rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2))
     assert rounds == 40
     assert [event.marks for event in unconverged] == [(model.MOST_ROUNDS,)]
 
 
-def test_too_much_noise_ends_with_the_budget_and_says_so() -> None:
+def test_too_much_noise_ends_with_the_budget_and_says_so():
     """A half-round has five calls of 50 ms, so 5 s allow 20."""
     rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2), budget_s=5.0)
     assert 15 <= rounds <= 21
@@ -139,13 +139,13 @@ def test_too_much_noise_ends_with_the_budget_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(("spread", "expected"), [(0.0, True), (0.05, True), (0.2, False)])
-def test_one_device_alone_is_for_its_time_to_ten_percent(spread: float, expected: bool) -> None:
+def test_one_device_alone_is_for_its_time_to_ten_percent(spread, expected):
     own = {index: 1e6 * (1 + spread * (-1) ** index) for index in range(1, 13)}
     assert is_usable([own], is_compared=False) is expected
     assert is_usable([own, own], is_compared=False) is expected, "several GPUs without a CPU"
 
 
-def test_without_a_winner_the_interval_misses_what_the_row_is_for() -> None:
+def test_without_a_winner_the_interval_misses_what_the_row_is_for():
     cpu = {index: 1e6 * (1 + 0.2 * (-1) ** index) for index in range(1, 9)}
     gpu = dict.fromkeys(cpu, 1e6)
     assert not is_usable([cpu, gpu], is_compared=True)
@@ -209,7 +209,7 @@ def verdicts(machine: model.Simulation, sweeps: int) -> Counter[str]:
     ],
     ids=["shared", "independent", "independent with memory"],
 )
-def test_equal_devices_are_not_called_different(drift: dict[str, float], least_ties: int) -> None:
+def test_equal_devices_are_not_called_different(drift, least_ties):
     """240 comparisons of 3 % noise and 2 % drift: at most 1 % (measured: none)."""
     said = verdicts(replace(EQUAL, **drift), sweeps=20)
     assert said[GPU_WINS] + said[CPU_WINS] <= 2
@@ -217,7 +217,7 @@ def test_equal_devices_are_not_called_different(drift: dict[str, float], least_t
     assert said[TIE] >= least_ties, "a protocol that never decides would pass as well"
 
 
-def test_seven_per_cent_are_found() -> None:
+def test_seven_per_cent_are_found():
     """method.md asks for 80 % within 40 rounds; measured: 91 %. Of 5 %, 47 % are found."""
     slower = replace(EQUAL, cpu_overhead_ns=1.07 * 50e6, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.8)
     said = verdicts(slower, sweeps=8)

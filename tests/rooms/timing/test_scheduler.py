@@ -6,7 +6,6 @@ from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.fake_time import FakeTime, TimedMachine, TimingRecorder, faked
 from tests.helpers.runs.recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
@@ -21,7 +20,7 @@ SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
 
 @pytest.fixture(scope="module")
-def quick() -> Recorder:
+def quick():
     """Eight cases of eight rounds, all well."""
     return swept(plan_of(*SIZES, max_rounds=8))[1]
 
@@ -29,20 +28,20 @@ def quick() -> Recorder:
 # ------------------------------------------------------------------ interleaving
 
 
-def test_every_case_has_its_rounds_on_both_devices(quick: Recorder) -> None:
+def test_every_case_has_its_rounds_on_both_devices(quick):
     for case in {event.case for event in quick.rounds}:
         for device in ("cpu", "cuda:0"):
             rounds = [e.round_index for e in quick.rounds if (e.case, e.device) == (case, device)]
             assert rounds == list(range(1, 9))
 
 
-def test_the_halves_of_a_round_are_neighbours(quick: Recorder) -> None:
+def test_the_halves_of_a_round_are_neighbours(quick):
     for one, other in zip(quick.rounds[::2], quick.rounds[1::2], strict=True):
         assert (one.case, one.round_index) == (other.case, other.round_index)
         assert {one.device, other.device} == {"cpu", "cuda:0"}
 
 
-def test_the_order_of_the_devices_flips_every_round(quick: Recorder) -> None:
+def test_the_order_of_the_devices_flips_every_round(quick):
     for first in quick.rounds[::2]:
         assert first.device == ("cpu" if first.round_index % 2 else "cuda:0")
 
@@ -59,7 +58,7 @@ def active_at_each_round(recorder: Recorder) -> Iterator[int]:
             yield len(active)
 
 
-def test_rounds_are_spread_over_a_window_of_four_cases(quick: Recorder) -> None:
+def test_rounds_are_spread_over_a_window_of_four_cases(quick):
     active = list(active_at_each_round(quick))
     assert max(active) == 4
     # Between filling and emptying of the window, three or four cases are interleaved.
@@ -71,7 +70,7 @@ def test_rounds_are_spread_over_a_window_of_four_cases(quick: Recorder) -> None:
     assert all(last - first > 2 * 16 for first, *_, last in spans[2:-3])
 
 
-def test_cases_finish_one_by_one_and_not_in_batches(quick: Recorder) -> None:
+def test_cases_finish_one_by_one_and_not_in_batches(quick):
     """A case ends every other pass over four cases: every 16 half-rounds."""
     order = [event for event in quick.events if event in quick.rounds or isinstance(event, model.CaseFinished)]
     ends = [index for index, event in enumerate(order) if isinstance(event, model.CaseFinished)]
@@ -79,7 +78,7 @@ def test_cases_finish_one_by_one_and_not_in_batches(quick: Recorder) -> None:
     assert min(later - earlier for earlier, later in pairwise(ends)) >= 4
 
 
-def test_a_device_that_is_too_slow_for_all_rounds_leaves_the_other_its_own() -> None:
+def test_a_device_that_is_too_slow_for_all_rounds_leaves_the_other_its_own():
     """The GPU gets further rounds after the CPU (0.9 s per call) has spent its 5 s."""
     recorder = swept(plan_of(64, simulation=replace(QUICK, cpu_overhead_ns=0.9e9)))[1]
     rounds = {device: len([e for e in recorder.rounds if e.device == device]) for device in ("cpu", "cuda:0")}
@@ -89,7 +88,7 @@ def test_a_device_that_is_too_slow_for_all_rounds_leaves_the_other_its_own() -> 
 # ------------------------------------------------------------------ quiet while timing
 
 
-def test_nothing_is_written_between_the_start_and_the_end_of_a_half_round(quick: Recorder) -> None:
+def test_nothing_is_written_between_the_start_and_the_end_of_a_half_round(quick):
     """Only timed work happens between the flushed announcement and the result."""
     for event in quick.rounds:
         end = quick.log.index(event)
@@ -101,7 +100,7 @@ def test_nothing_is_written_between_the_start_and_the_end_of_a_half_round(quick:
         assert all(isinstance(entry, Call) and entry.device == event.device for entry in timed)
 
 
-def test_every_result_is_written_before_the_next_half_round_begins(quick: Recorder) -> None:
+def test_every_result_is_written_before_the_next_half_round_begins(quick):
     """A killed agent loses one half-round, not a buffer of many."""
     for event in quick.rounds:
         after = quick.log[quick.log.index(event) + 1 :]
@@ -113,7 +112,7 @@ def test_every_result_is_written_before_the_next_half_round_begins(quick: Record
 
 
 @pytest.fixture
-def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+def fake_time(monkeypatch):
     return faked(monkeypatch)
 
 
@@ -123,7 +122,7 @@ def swept_in(time: FakeTime, plan: model.Plan, half_round_s: float) -> TimingRec
     return recorder
 
 
-def test_a_gap_comes_at_least_once_a_second(fake_time: FakeTime) -> None:
+def test_a_gap_comes_at_least_once_a_second(fake_time):
     recorder = swept_in(fake_time, plan_of(*SIZES, gaps=True), 0.1)
     at_s = [recorder.when_s[gap.seq] for gap in recorder.of(model.Gap)]
     assert at_s[0] == 0.0
@@ -133,7 +132,7 @@ def test_a_gap_comes_at_least_once_a_second(fake_time: FakeTime) -> None:
     assert fake_time.now_s - at_s[-1] < 1.0
 
 
-def test_a_gap_lies_between_half_rounds_and_is_written_out_before_it_begins(fake_time: FakeTime) -> None:
+def test_a_gap_lies_between_half_rounds_and_is_written_out_before_it_begins(fake_time):
     log = swept_in(fake_time, plan_of(64, 128, gaps=True), 0.5).log
     gaps = [index for index, entry in enumerate(log) if isinstance(entry, model.Gap)]
     assert len(gaps) > 10
@@ -166,7 +165,7 @@ def stopped_after(kind: type[model.Event], times: int, plan: model.Plan) -> tupl
     return Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run(), recorder
 
 
-def test_a_stop_keeps_what_is_finished_and_skips_the_rest(words: GoldenWords) -> None:
+def test_a_stop_keeps_what_is_finished_and_skips_the_rest(words):
     plan = plan_of(*SIZES)
     status, recorder = stopped_after(model.CaseFinished, 2, plan)
     assert status == "stopped"
@@ -181,14 +180,14 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest(words: GoldenWords) ->
     words(list({event.message for event in failures}))
 
 
-def test_a_stop_within_a_first_round_is_obeyed_after_the_half() -> None:
+def test_a_stop_within_a_first_round_is_obeyed_after_the_half():
     status, recorder = stopped_after(model.DeviceSampled, 3, plan_of(64, 128))  # two are taken before the rounds
     assert status == "stopped"
     assert len(recorder.rounds) == 1
     assert [event.kind for event in recorder.of(model.CaseFailed)] == ["skipped", "skipped"]
 
 
-def test_a_case_with_a_complete_round_keeps_its_times() -> None:
+def test_a_case_with_a_complete_round_keeps_its_times():
     plan = plan_of(64, 128)
     _, recorder = stopped_after(model.DeviceSampled, 5, plan)  # two once, two of round 1, one of round 2
     row = next(iter(state_of(plan, recorder).rows.values()))
@@ -196,7 +195,7 @@ def test_a_case_with_a_complete_round_keeps_its_times() -> None:
     assert row.own_comparison.rounds == 1
 
 
-def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: FakeTime, words: GoldenWords) -> None:
+def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time, words):
     plan = plan_of(*SIZES, max_seconds=12.0)
     recorder = TimingRecorder(fake_time)
     status = Scheduler(plan, TimedMachine(plan, recorder, fake_time, 0.5), recorder, Control()).run()
@@ -209,7 +208,7 @@ def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: Fake
     assert state_of(plan, recorder).settled == len(SIZES)
 
 
-def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch):
     control, recorder = Control(), Recorder()
     plan = plan_of(64, max_rounds=8)
     waited_after: list[Any] = []
@@ -228,7 +227,7 @@ def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch:
 # ------------------------------------------------------------------ failures
 
 
-def test_a_fatal_failure_is_told_before_the_process_is_given_up() -> None:
+def test_a_fatal_failure_is_told_before_the_process_is_given_up():
     """After a sticky CUDA error the case is reported and flushed, and the process is not used any more."""
     plan, recorder = plan_of(64, 128), Recorder()
     machine = SpiedMachine(plan, recorder)
@@ -244,7 +243,7 @@ def test_a_fatal_failure_is_told_before_the_process_is_given_up() -> None:
     assert not [event for event in recorder.events if getattr(event, "case", "") == plan.cases[1].key]
 
 
-def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
+def test_any_exception_of_a_workload_is_its_own_rows_failure():
     plan, recorder = plan_of(32, 64, 128), Recorder()
     machine = SpiedMachine(plan, recorder)
     honest = machine.timer("cpu").latency_block
@@ -261,7 +260,7 @@ def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
     assert "ZeroDivisionError: no" in failure.message
 
 
-def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch):
     """The driver stops answering in the last reading of the first case; the other case continues."""
     plan = plan_of(16, 32)
     honest = CaseRun.finish
@@ -280,12 +279,12 @@ def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch: pytest.MonkeyPat
     assert [event.case for event in recorder.of(model.CaseFinished)] == [plan.cases[1].key]
 
 
-def test_a_plan_without_cases_is_done() -> None:
+def test_a_plan_without_cases_is_done():
     status, recorder = swept(plan_of())
     assert (status, recorder.events) == ("done", [])
 
 
-def test_in_a_long_sweep_every_tenth_case_is_checked() -> None:
+def test_in_a_long_sweep_every_tenth_case_is_checked():
     """Results are compared only at some sizes, because a float64 product takes time (method.md, step 2)."""
     plan = plan_of(*range(1, 34), simulation=model.Simulation(cpu_overhead_ns=2e7, launch_ns=2e7, first_call_ns=0.0))
     checked = [event.check is not None for event in swept(plan)[1].of(model.CaseFinished)]
@@ -293,7 +292,7 @@ def test_in_a_long_sweep_every_tenth_case_is_checked() -> None:
     assert all(event.check is not None for event in swept(plan_of(16, 32))[1].of(model.CaseFinished))
 
 
-def test_sizes_that_a_long_search_adds_are_not_compared_with_a_reference() -> None:
+def test_sizes_that_a_long_search_adds_are_not_compared_with_a_reference():
     """All of them were if it began with a multiple of ten sizes, and none otherwise."""
     names = ("matmul", "attention", "solve", "cholesky")
     plan = build_plan(PlanRequest(("survey",), only=names, simulation=model.Simulation(noise=0.002)))
@@ -306,7 +305,7 @@ def test_sizes_that_a_long_search_adds_are_not_compared_with_a_reference() -> No
     assert not chosen & checked
 
 
-def test_in_a_long_plan_the_first_case_of_each_workload_is_checked() -> None:
+def test_in_a_long_plan_the_first_case_of_each_workload_is_checked():
     names = ("conv2d", "softmax", "fft", "sort", "solve", "svd", "knn", "random", "cholesky", "embedding", "layernorm")
     plan = replace(plan_of(), cases=tuple(model.Case(name, size) for name in names for size in (16, 32)))
     checked = {event.case: event.check for event in swept(plan)[1].of(model.CaseFinished)}

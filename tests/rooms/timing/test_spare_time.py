@@ -66,9 +66,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, seed: int = 1, spare_ns: float = SPAR
 
 
 @pytest.mark.parametrize("seed", [1, 3])
-def test_the_widest_interval_becomes_narrower_within_the_same_budget(
-    monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_the_widest_interval_becomes_narrower_within_the_same_budget(monkeypatch, seed):
     without, ran = quick(monkeypatch, seed, spare_ns=0.0), quick(monkeypatch, seed)
     assert without.widest > 2 * WIDE
     # Half, or what 12 to 24 rounds with this noise can reach: at most 0.116 for 12 seeds, from 0.15 to 0.64 before.
@@ -79,14 +77,14 @@ def test_the_widest_interval_becomes_narrower_within_the_same_budget(
     assert quick(monkeypatch, seed).rounds == ran.rounds
 
 
-def test_narrow_cases_get_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_cases_get_nothing(monkeypatch):
     without, ran = quick(monkeypatch, spare_ns=0.0), quick(monkeypatch)
     assert any(width <= WIDE for width in without.widths.values())
     for size, width in without.widths.items():
         assert width > WIDE or ran.rounds[size] == without.rounds[size], size
 
 
-def test_the_widest_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_widest_comes_first(monkeypatch):
     """A little time goes to one case alone."""
     without, ran = quick(monkeypatch, spare_ns=0.0), quick(monkeypatch, spare_ns=0.3e9)
     more = {size for size in ran.rounds if ran.rounds[size] > without.rounds[size]}
@@ -94,7 +92,7 @@ def test_the_widest_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(more) < sum(width > WIDE for width in without.widths.values())
 
 
-def test_every_case_ends_once_and_after_a_failure_in_spare_time_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_case_ends_once_and_after_a_failure_in_spare_time_the_others_too(monkeypatch):
     broken: list[str] = []
     honest = scheduler.grant_rounds
 
@@ -114,7 +112,7 @@ def test_every_case_ends_once_and_after_a_failure_in_spare_time_the_others_too(m
     assert sorted(ended) == sorted(event.case for event in recorder.of(CaseStarted))
 
 
-def test_what_waits_is_finished_where_a_later_size_needs_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_is_finished_where_a_later_size_needs_its_memory(monkeypatch):
     """The first try of the last size fails while another case waits for spare seconds."""
     refused: list[int] = []
     honest = SimulatedMachine.make_inputs
@@ -132,7 +130,7 @@ def test_what_waits_is_finished_where_a_later_size_needs_its_memory(monkeypatch:
     assert 2048 in ran.rounds
 
 
-def test_a_stop_in_spare_time_keeps_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_in_spare_time_keeps_all_cases(monkeypatch):
     control = Control()
     plan = build_plan(PlanRequest(("quick",), simulation=NOISY))
     honest = scheduler.grant_rounds
@@ -151,7 +149,7 @@ def test_a_stop_in_spare_time_keeps_all_cases(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+def fake_time(monkeypatch):
     return faked(monkeypatch)
 
 
@@ -169,7 +167,7 @@ def surveyed_in(
     return state_of(plan, recorder), recorder
 
 
-def test_the_workloads_of_a_survey_share_its_time_and_each_has_an_answer(fake_time: FakeTime) -> None:
+def test_the_workloads_of_a_survey_share_its_time_and_each_has_an_answer(fake_time):
     state, recorder = surveyed_in(fake_time, limit_s=12)
     assert fake_time.now_s == pytest.approx(12, abs=0.2)  # without a limit it takes 33
     found = {answer.rows[0].case.workload: answer.report.resident for answer in answers(state)}
@@ -180,7 +178,7 @@ def test_the_workloads_of_a_survey_share_its_time_and_each_has_an_answer(fake_ti
     assert [case.split("/")[2] for case in first] == ["16", "2048"]
 
 
-def test_time_that_others_left_goes_to_the_workload_that_was_cut_short(fake_time: FakeTime) -> None:
+def test_time_that_others_left_goes_to_the_workload_that_was_cut_short(fake_time):
     state, recorder = surveyed_in(fake_time, limit_s=32)
     started = [event.case.split("/")[0] for event in recorder.of(CaseStarted)]
     assert [name for name, _ in groupby(started)][:3] == ["matmul", "fft", "sort"]
@@ -189,7 +187,7 @@ def test_time_that_others_left_goes_to_the_workload_that_was_cut_short(fake_time
     assert all(change.ratio <= 1.1 for answer in answers(state) for change in answer.report.resident.changes)
 
 
-def test_first_sizes_that_a_share_was_too_short_for_come_last(fake_time: FakeTime) -> None:
+def test_first_sizes_that_a_share_was_too_short_for_come_last(fake_time):
     """A seventh of 13 s is too short for the seven first sizes of `matmul`, and the others need none of theirs."""
     names = ("matmul", "fft", "sort", "svd", "random", "knn", "solve")
     state, recorder = surveyed_in(fake_time, 13.0, *names, slow="matmul")
@@ -201,7 +199,7 @@ def test_first_sizes_that_a_share_was_too_short_for_come_last(fake_time: FakeTim
     assert {row.status for row in state.rows.values()} == {"ok"}
 
 
-def test_a_time_limit_of_the_run_is_shared_too(fake_time: FakeTime) -> None:
+def test_a_time_limit_of_the_run_is_shared_too(fake_time):
     state, _ = surveyed_in(fake_time, limit_s=1e6, max_seconds=12.0)
     assert fake_time.now_s == pytest.approx(12, abs=0.2)
     assert len(answers(state)) == 3

@@ -1,6 +1,5 @@
 """Whole surveys on a simulated machine with the curves and the noise of an H200: what their time buys."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -22,7 +21,7 @@ SEEDS = (1, 2)
 
 
 @pytest.fixture(scope="module")
-def surveys() -> Iterator[list[Surveyed]]:
+def surveys():
     """Two surveys; read-only. With the search before, and 200 s, the figures of the first test were 2.7, 10 and 4.1."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         yield [surveyed(monkeypatch, seed) for seed in SEEDS]
@@ -44,7 +43,7 @@ def ratios(surveys: list[Surveyed], *, moved: bool) -> list[float]:
     return [each.ratio for each in found if each.ratio is not None]
 
 
-def test_the_brackets_of_a_survey_are_narrow(surveys: list[Surveyed]) -> None:
+def test_the_brackets_of_a_survey_are_narrow(surveys):
     resident, copied = ratios(surveys, moved=False), ratios(surveys, moved=True)
     assert len(resident) >= 13 * len(SEEDS)
     assert sum(each <= 1.7 for each in resident) >= 0.6 * len(resident), "of six seeds 0.71"
@@ -52,7 +51,7 @@ def test_the_brackets_of_a_survey_are_narrow(surveys: list[Surveyed]) -> None:
     assert all(270 <= survey.elapsed_s <= 280.5 for survey in surveys), "the time is used, and no more"
 
 
-def test_every_bracket_holds_a_true_change_of_the_winner(surveys: list[Surveyed]) -> None:
+def test_every_bracket_holds_a_true_change_of_the_winner(surveys):
     for survey in surveys:
         for moved in (False, True):
             for name, found in found_in(survey, moved=moved).items():
@@ -60,7 +59,7 @@ def test_every_bracket_holds_a_true_change_of_the_winner(surveys: list[Surveyed]
                     assert any(found.low <= size <= found.high for size in crossings(name, moved=moved)), name
 
 
-def test_plateau_step_and_several_changes_are_found(surveys: list[Surveyed]) -> None:
+def test_plateau_step_and_several_changes_are_found(surveys):
     for survey in surveys:
         found = found_in(survey, moved=False)
         assert found["embedding"].high is not None
@@ -71,7 +70,7 @@ def test_plateau_step_and_several_changes_are_found(surveys: list[Surveyed]) -> 
     assert any(len(changes_of(found_in(survey, moved=False)["solve"].points)) == 3 for survey in surveys)
 
 
-def test_inputs_are_made_once_a_size_and_pauses_are_before_timed_calls_only(surveys: list[Surveyed]) -> None:
+def test_inputs_are_made_once_a_size_and_pauses_are_before_timed_calls_only(surveys):
     """Half of a recorded survey of an H200 was set-up and pauses."""
     for survey in surveys:
         rows = survey.state.rows.values()
@@ -81,7 +80,7 @@ def test_inputs_are_made_once_a_size_and_pauses_are_before_timed_calls_only(surv
         assert survey.machine.counted.rests == half_rounds + 2 * len(times), "first call, warm-up, and each half-round"
 
 
-def test_each_row_without_a_winner_says_why(surveys: list[Surveyed]) -> None:
+def test_each_row_without_a_winner_says_why(surveys):
     for survey in surveys:
         for row in survey.state.rows.values():
             found = row.own_comparison
@@ -89,7 +88,7 @@ def test_each_row_without_a_winner_says_why(surveys: list[Surveyed]) -> None:
                 assert open_marks(survey.state, row), row.case
 
 
-def test_two_surveys_tell_the_spread_between_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_surveys_tell_the_spread_between_starts(monkeypatch):
     """The CPU of a start differs by 14 %, the GPU by 10 %."""
     asked = PlanRequest(("survey",), only=("svd", "knn", "solve"), simulation=Simulation(seed=1))
     plan = build_plan(asked)

@@ -1,12 +1,10 @@
 """The real machine on a host without a GPU: comparison of results, memory, devices, explained errors."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.agent.main import facts
 from cpugpu_tui.errors import UnfitError
@@ -26,7 +24,7 @@ MATMUL = Case("matmul", 32)
 
 
 @pytest.fixture
-def machine() -> TorchMachine:
+def machine():
     return TorchMachine(Plan("test", (MATMUL,), devices=("cpu",)), {"threads": 1, "cpu": "Xeon"})
 
 
@@ -43,14 +41,14 @@ def results_of(machine: TorchMachine, case: Case = MATMUL) -> tuple[Any, Any]:
 # ------------------------------------------------------------------ where tensors lie
 
 
-def test_each_tensor_says_where_it_lies(machine: TorchMachine) -> None:
+def test_each_tensor_says_where_it_lies(machine):
     operation = machine.timer("cpu").load(MATMUL, machine.make_inputs(MATMUL))
     inputs, results = machine.placement(operation, torch.zeros(3, dtype=torch.float64), "cpu")
     assert inputs == ("[32, 32] float32 on cpu",) * 2
     assert results == ("[3] float64 on cpu",)
 
 
-def test_a_model_says_where_its_parameters_lie() -> None:
+def test_a_model_says_where_its_parameters_lie():
     network = torch.nn.Linear(100, 30)
     placed = (network, torch.zeros(2, 2), "no tensor")
     assert tensors_in(placed) == ("2 parameters, 3,030 numbers, on cpu", "[2, 2] float32 on cpu")
@@ -59,7 +57,7 @@ def test_a_model_says_where_its_parameters_lie() -> None:
 # ------------------------------------------------------------------ the check
 
 
-def test_equal_results_pass_and_say_against_what(machine: TorchMachine) -> None:
+def test_equal_results_pass_and_say_against_what(machine):
     inputs, result = results_of(machine)
     check = machine.check(MATMUL, inputs, {"cpu": result, "cuda:0": result.clone()}, exact=True)
     assert check.against == "float64 on the CPU"
@@ -83,7 +81,7 @@ def infinite(result: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("spoil", [wrong_by_half, one_nan, infinite])
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_wrong_result_is_a_mismatch_on_whatever_device(machine: TorchMachine, spoil: Any, exact: bool) -> None:
+def test_a_wrong_result_is_a_mismatch_on_whatever_device(machine, spoil, exact):
     inputs, result = results_of(machine)
     with pytest.raises(CaseError) as caught:
         machine.check(MATMUL, inputs, {"cpu": result, "cuda:0": spoil(result)}, exact=exact)
@@ -92,20 +90,20 @@ def test_a_wrong_result_is_a_mismatch_on_whatever_device(machine: TorchMachine, 
     assert caught.value.remedy
 
 
-def test_without_a_float64_reference_the_devices_are_compared(machine: TorchMachine) -> None:
+def test_without_a_float64_reference_the_devices_are_compared(machine):
     inputs, result = results_of(machine)
     check = machine.check(MATMUL, inputs, {"cpu": result, "cuda:0": result.clone()}, exact=False)
     assert (check.against, check.error) == ("cpu", 0.0)
     assert machine.check(MATMUL, inputs, {"cpu": result}, exact=False) is None
 
 
-def test_a_reference_that_takes_too_long_is_not_made(machine: TorchMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_that_takes_too_long_is_not_made(machine, monkeypatch):
     monkeypatch.setattr(torch_machine, "EXACT_FLOPS", find("matmul").flops(32) - 1)
     inputs, result = results_of(machine)
     assert machine.check(MATMUL, inputs, {"cpu": result}, exact=True) is None
 
 
-def test_a_dot_product_near_zero_is_no_mismatch(machine: TorchMachine) -> None:
+def test_a_dot_product_near_zero_is_no_mismatch(machine):
     """The sum may be near zero, but its rounding error is not."""
     case = Case("vector-dot", 100_001, variant="dot")
     row = torch.randn(1, 100_001)
@@ -119,7 +117,7 @@ def test_a_dot_product_near_zero_is_no_mismatch(machine: TorchMachine) -> None:
 
 
 @pytest.fixture
-def ordered(machine: TorchMachine) -> Iterator[Any]:
+def ordered(machine):
     """What checks a result of typed code on an input in which three numbers are equal."""
     made = CodeWorkload(own_code("x.sort()", "x = torch.tensor([3.0, 1.0, 1.0, 1.0, 2.0])"))
     other = CodeWorkload(own_code("x.argsort()", "x = torch.tensor([3.0, 1.0, 1.0, 1.0, 2.0])"))
@@ -138,7 +136,7 @@ def ordered(machine: TorchMachine) -> Iterator[Any]:
 RIGHT, PLACES = torch.tensor([1.0, 1.0, 1.0, 2.0, 3.0]), torch.tensor([2, 1, 3, 4, 0])
 
 
-def test_equal_numbers_may_be_sorted_in_any_order(ordered: Any) -> None:
+def test_equal_numbers_may_be_sorted_in_any_order(ordered):
     """As on an H100, which sorts stably, beside a CPU with AVX-512, which does not."""
     for places in (PLACES, torch.tensor([3, 2, 1, 4, 0])):
         assert ordered(torch.return_types.sort((RIGHT, places))).error == 0.0
@@ -150,7 +148,7 @@ def test_equal_numbers_may_be_sorted_in_any_order(ordered: Any) -> None:
 @pytest.mark.parametrize(
     "statement", ["x.flatten().sort()", "x.topk(3)", "x.max(dim=0)", "(x.sort(), x)", "x.sort()[1]"]
 )
-def test_typed_code_with_values_and_indices_agrees_with_its_float64_reference(statement: str) -> None:
+def test_typed_code_with_values_and_indices_agrees_with_its_float64_reference(statement):
     """What was kept of the result had lost its names, and its indices were compared with nothing."""
     workload = CodeWorkload(own_code(statement, "x = torch.rand(n, n)"))
     REGISTRY[workload.name] = workload
@@ -164,7 +162,7 @@ def test_typed_code_with_values_and_indices_agrees_with_its_float64_reference(st
     assert check.error <= check.tolerance
 
 
-def test_indices_alone_that_differ_say_how_to_define_them(ordered: Any, words: GoldenWords) -> None:
+def test_indices_alone_that_differ_say_how_to_define_them(ordered, words):
     with pytest.raises(CaseError) as caught:
         ordered(PLACES)
     words(told(caught.value))
@@ -173,9 +171,7 @@ def test_indices_alone_that_differ_say_how_to_define_them(ordered: Any, words: G
 # ------------------------------------------------------------------ memory
 
 
-def test_what_does_not_fit_is_refused_with_need_and_free(
-    machine: TorchMachine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_what_does_not_fit_is_refused_with_need_and_free(machine, monkeypatch, words):
     monkeypatch.setattr(torch_machine.procfs, "available_memory_bytes", lambda: 24_700_000_000)
     with pytest.raises(CaseError) as caught:
         machine.make_inputs(Case("matmul", 10_000_000))
@@ -183,9 +179,7 @@ def test_what_does_not_fit_is_refused_with_need_and_free(
     words(told(caught.value))
 
 
-def test_a_workload_that_underestimates_its_memory_is_told_so(
-    machine: TorchMachine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_workload_that_underestimates_its_memory_is_told_so(machine, monkeypatch, words):
     """`Needs 0.0000 GB on the host, 24.7 GB free.` does not explain the failure."""
     monkeypatch.setattr(torch_machine.procfs, "available_memory_bytes", lambda: 24_700_000_000)
     words(told(machine.explain(MemoryError(), MATMUL)))
@@ -212,9 +206,7 @@ def test_a_workload_that_underestimates_its_memory_is_told_so(
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_what_torch_raises_becomes_a_row_with_a_remedy(
-    machine: TorchMachine, error: Exception, kind: str, fatal: bool, cause: str
-) -> None:
+def test_what_torch_raises_becomes_a_row_with_a_remedy(machine, error, kind, fatal, cause):
     failure = machine.explain(error, MATMUL)
     assert (failure.kind, failure.fatal) == (kind, fatal)
     assert cause in failure.message
@@ -226,7 +218,7 @@ def test_what_torch_raises_becomes_a_row_with_a_remedy(
 
 
 @pytest.fixture
-def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_gpus(monkeypatch):
     """A machine whose torch can use two GPUs."""
     monkeypatch.setattr(torch_devices, "gpu_problem", lambda: None)
     monkeypatch.setattr(torch_devices, "gpu_names", lambda: ["cuda:0", "cuda:1"])
@@ -243,19 +235,17 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         (("cuda:1", "cpu", "cuda:1"), ("cpu", "cuda:1")),
     ],
 )
-def test_names_become_torchs_names_with_the_cpu_first(
-    two_gpus: None, asked: tuple[str, ...], names: tuple[str, ...]
-) -> None:
+def test_names_become_torchs_names_with_the_cpu_first(two_gpus, asked, names):
     assert resolve(asked) == (names, None)
 
 
-def test_a_gpu_beyond_the_last_is_named_with_those_there_are(two_gpus: None, words: GoldenWords) -> None:
+def test_a_gpu_beyond_the_last_is_named_with_those_there_are(two_gpus, words):
     with pytest.raises(UnfitError) as caught:
         resolve(("cpu", "cuda:7"))
     words(str(caught.value))
 
 
-def test_without_a_gpu_auto_is_the_cpu_and_the_reason(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
+def test_without_a_gpu_auto_is_the_cpu_and_the_reason(monkeypatch, words):
     monkeypatch.setattr(torch_devices, "gpu_problem", lambda: ("no driver.", "Install one."))
     assert resolve(("auto",)) == (("cpu",), "No driver. Install one.")
     with pytest.raises(UnfitError) as caught:
@@ -274,9 +264,7 @@ def test_without_a_gpu_auto_is_the_cpu_and_the_reason(monkeypatch: pytest.Monkey
         pytest.param("13.0", None, None, id="no GPU"),
     ],
 )
-def test_why_there_is_no_gpu_is_said_with_a_remedy(
-    monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, words: GoldenWords
-) -> None:
+def test_why_there_is_no_gpu_is_said_with_a_remedy(monkeypatch, cuda, hip, visible, words):
     monkeypatch.setattr(torch, "__version__", "2.11.0")
     monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setattr(torch.version, "hip", hip)
@@ -287,7 +275,7 @@ def test_why_there_is_no_gpu_is_said_with_a_remedy(
     words(why_no_gpu() or "")
 
 
-def test_an_old_driver_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
+def test_an_old_driver_is_told_apart_from_none(monkeypatch, words):
     def warn() -> bool:
         import warnings
 
@@ -304,7 +292,7 @@ def test_an_old_driver_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, 
 # ------------------------------------------------------------------ facts that ride with a result
 
 
-def test_the_environment_is_plain_data_with_what_was_measured_on_what(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_plain_data_with_what_was_measured_on_what(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     found = facts(simulated=False)
     assert found["torch"] == torch.__version__

@@ -19,16 +19,14 @@ PLAN = Plan("test", ())
 
 
 @given(st.floats(1e-3, 1e12))
-def test_a_block_lasts_two_milliseconds_or_one_call(estimate_ns: float) -> None:
+def test_a_block_lasts_two_milliseconds_or_one_call(estimate_ns):
     calls = block_calls(estimate_ns)
     assert calls >= 1
     assert calls == 1 or BLOCK_NS <= calls * max(estimate_ns, 1.0) <= BLOCK_NS + estimate_ns
 
 
 @given(st.floats(0.1, 1e12), st.integers(1, 1000), st.integers(1, 20), st.floats(0.01, 100))
-def test_rounds_fit_the_budget_unless_a_call_alone_does_not(
-    estimate_ns: float, rounds: int, blocks: int, budget_s: float
-) -> None:
+def test_rounds_fit_the_budget_unless_a_call_alone_does_not(estimate_ns, rounds, blocks, budget_s):
     calls, got_blocks, got_rounds = sizing(estimate_ns, replace(PLAN, rounds=rounds, blocks=blocks, budget_s=budget_s))
     assert 1 <= got_blocks <= blocks
     assert 1 <= got_rounds <= rounds
@@ -40,7 +38,7 @@ def test_rounds_fit_the_budget_unless_a_call_alone_does_not(
     ("estimate_ns", "wanted"),
     [(20e3, (100, 5, 8)), (5e6, (1, 5, 8)), (200e6, (1, 3, 8)), (1e9, (1, 1, 5)), (4.9e9, (1, 1, 1)), (9e9, (1, 1, 1))],
 )
-def test_eight_rounds_of_five_blocks_where_there_is_time(estimate_ns: float, wanted: tuple[int, int, int]) -> None:
+def test_eight_rounds_of_five_blocks_where_there_is_time(estimate_ns, wanted):
     assert sizing(estimate_ns, PLAN) == wanted
 
 
@@ -58,12 +56,12 @@ def blocks_of(times_ns: Any) -> Callable[[int], float]:
     return block
 
 
-def test_warm_up_goes_on_until_two_windows_agree() -> None:
+def test_warm_up_goes_on_until_two_windows_agree():
     cold = [50e6, 40e6, 30e6, 20e6, 15e6] + [12e6] * 5 + [11e6] * 5
     assert warm_up(blocks_of([*cold, 10e6]), 5, 250e6, 3e9, Control()) == (10e6, True)
 
 
-def test_warm_up_lasts_its_least_time_also_when_all_is_steady() -> None:
+def test_warm_up_lasts_its_least_time_also_when_all_is_steady():
     spent: list[float] = []
 
     def counted(calls: int) -> float:
@@ -74,21 +72,21 @@ def test_warm_up_lasts_its_least_time_also_when_all_is_steady() -> None:
     assert FIRST_WARMUP_NS <= sum(spent) <= FIRST_WARMUP_NS + 2 * 5 * BLOCK_NS
 
 
-def test_a_restless_device_is_flagged_at_the_cap() -> None:
+def test_a_restless_device_is_flagged_at_the_cap():
     restless = [10e6 * (1.5 if k // 5 % 2 else 1.0) for k in range(10_000)]
     estimate_ns, stable = warm_up(blocks_of(restless), 5, 250e6, 1e9, Control())
     assert not stable
     assert 10e6 <= estimate_ns <= 15e6
 
 
-def test_in_a_search_a_restless_device_has_settled_when_it_no_longer_gets_faster() -> None:
+def test_in_a_search_a_restless_device_has_settled_when_it_no_longer_gets_faster():
     """Windows with noise agree by chance: on 16 cores a CPU of a survey took 48 ms at the median instead of 20."""
     times = [window_ns for window_ns in (50e6, 40e6, 30e6, 20e6, 22e6, 18e6) for _ in range(3)]
     found = warm_up(blocks_of(times), 3, SEARCH_WARMUP_NS, 3e9, Control(), is_brief=True)
     assert found == (22e6, True), "neither while times fall, nor later than at the first window that is not shorter"
 
 
-def test_a_suspension_during_warm_up_leaves_no_trace_in_the_estimate() -> None:
+def test_a_suspension_during_warm_up_leaves_no_trace_in_the_estimate():
     control = Control()
     honest = blocks_of([10e6] * 40)
     calls = iter([True, *[False] * 100])

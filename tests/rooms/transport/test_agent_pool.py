@@ -4,7 +4,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation
@@ -25,7 +24,7 @@ def words_of(agent: object) -> list[str]:
     return Path(f"/proc/{agent.pid}/cmdline").read_text().split("\0")
 
 
-def test_a_standby_agent_that_may_not_run_code_is_replaced_and_one_that_may_is_kept() -> None:
+def test_a_standby_agent_that_may_not_run_code_is_replaced_and_one_that_may_is_kept():
     with closing(Agents(simulated=True)) as agents:
         agents.greet()
         (plain,) = agents._live
@@ -41,7 +40,7 @@ def test_a_standby_agent_that_may_not_run_code_is_replaced_and_one_that_may_is_k
         assert CODE not in words_of(agents.take())
 
 
-def test_the_app_lets_only_agents_of_plans_with_code_run_code() -> None:
+def test_the_app_lets_only_agents_of_plans_with_code_run_code():
     backend = Backend(AppOptions(request=PlanRequest(simulation=Simulation())))
     backend._agents = agents = backend._new_agents(None)
     code = own_code("n + 1")
@@ -54,7 +53,7 @@ def test_the_app_lets_only_agents_of_plans_with_code_run_code() -> None:
     assert found == [(), (CODE,), ()]
 
 
-def test_a_start_beyond_its_limit_ends_as_an_error_with_a_remedy(silent_python: Path, words: GoldenWords) -> None:
+def test_a_start_beyond_its_limit_ends_as_an_error_with_a_remedy(silent_python, words):
     with closing(Agents(str(silent_python), hello_limit_s=0.2)) as agents:
         with pytest.raises(UnfitError) as raised:
             agents.greet()
@@ -62,7 +61,7 @@ def test_a_start_beyond_its_limit_ends_as_an_error_with_a_remedy(silent_python: 
     words(str(raised.value).replace(str(silent_python), "silent.sh"))
 
 
-def test_an_agent_tells_that_its_interpreter_works_before_it_imports_torch() -> None:
+def test_an_agent_tells_that_its_interpreter_works_before_it_imports_torch():
     """A start is called silent only until then."""
     with closing(Agents(simulated=True)) as agents:
         agents.greet()

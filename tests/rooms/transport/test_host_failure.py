@@ -1,7 +1,6 @@
 """Each way in which a host fails, with its sentence and remedy."""
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.transport.agent_command import (
@@ -39,17 +38,15 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("host", "gone", "progress", "kind"), FAILURES.values(), ids=FAILURES)
-def test_a_failure_has_a_kind_a_sentence_and_a_remedy(
-    host: Host, gone: Gone, progress: Progress, kind: str, words: GoldenWords
-) -> None:
+def test_a_failure_has_a_kind_a_sentence_and_a_remedy(host, gone, progress, kind, words):
     error = classify_host_failure(host, gone, progress, 120.0)
     assert error.kind == kind
     words((error.message, error.remedy))
 
 
-def test_an_agent_that_dies_at_work_is_no_failure_of_its_host() -> None:
+def test_an_agent_that_dies_at_work_is_no_failure_of_its_host():
     assert classify_host_failure(SSH, Gone(-11), READY, 120.0) is None
 
 
-def test_a_launcher_that_is_not_installed_is_named(words: GoldenWords) -> None:
+def test_a_launcher_that_is_not_installed_is_named(words):
     words(str(no_program("srun", FileNotFoundError(2, "No such file or directory"))))

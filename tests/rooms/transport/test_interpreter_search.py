@@ -7,8 +7,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.helpers.command_line import CommandLine
-from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_interpreters import interpreter, with_torch
 
 from cpugpu_tui.transport import interpreter_search
@@ -27,7 +25,7 @@ PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient(monkeypatch):
     """Raise the time limit: the cores may be busy."""
     monkeypatch.setattr(interpreter_search, "LIMIT_S", PATIENCE_S)
 
@@ -39,7 +37,7 @@ def fake(path: Path) -> str:
 # ------------------------------------------------------------------ where it looks
 
 
-def test_the_active_environment_comes_first_then_the_folder_then_conda_pyenv_and_path(tmp_path: Path) -> None:
+def test_the_active_environment_comes_first_then_the_folder_then_conda_pyenv_and_path(tmp_path):
     home, project = tmp_path / "home", tmp_path / "project"
     expected = [
         fake(tmp_path / "active" / "bin" / "python"),
@@ -65,7 +63,7 @@ def test_the_active_environment_comes_first_then_the_folder_then_conda_pyenv_and
     assert expected[2] not in unasked, "what lies in the current folder is not run unless somebody asks"
 
 
-def test_an_environment_is_asked_once_and_never_the_one_in_use(tmp_path: Path) -> None:
+def test_an_environment_is_asked_once_and_never_the_one_in_use(tmp_path):
     real = fake(tmp_path / "base" / "bin" / "python3.12")
     for name in ("one", "two"):
         (tmp_path / name / "bin").mkdir(parents=True)
@@ -79,7 +77,7 @@ def test_an_environment_is_asked_once_and_never_the_one_in_use(tmp_path: Path) -
     assert found[2:] in ((), (sys.executable,), ("/opt/conda/bin/python", sys.executable))
 
 
-def test_what_is_no_program_of_a_printable_name_is_left_out(tmp_path: Path) -> None:
+def test_what_is_no_program_of_a_printable_name_is_left_out(tmp_path):
     (tmp_path / "bin" / "python3").mkdir(parents=True)
     fake(tmp_path / "evil\nname" / "python3")
     (tmp_path / "python3").write_text("")
@@ -88,7 +86,7 @@ def test_what_is_no_program_of_a_printable_name_is_left_out(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
-def test_an_environment_that_a_stranger_made_in_a_shared_folder_is_not_run(tmp_path: Path) -> None:
+def test_an_environment_that_a_stranger_made_in_a_shared_folder_is_not_run(tmp_path):
     fake(tmp_path / ".venv" / "bin" / "python")
     os.chown(tmp_path / ".venv" / "bin", 12345, 12345)
     assert not [path for path in interpreters({}, tmp_path, "", tmp_path) if path.startswith(str(tmp_path))]
@@ -97,7 +95,7 @@ def test_an_environment_that_a_stranger_made_in_a_shared_folder_is_not_run(tmp_p
 # ------------------------------------------------------------------ what it hears
 
 
-def test_each_says_which_torch_it_has_and_whether_that_can_use_a_gpu(tmp_path: Path) -> None:
+def test_each_says_which_torch_it_has_and_whether_that_can_use_a_gpu(tmp_path):
     cuda = with_torch(tmp_path / "with a space" / "python", "2.8.0+cu126")
     cpu = with_torch(tmp_path / "cpu", "2.9.1+cpu", None)
     rocm = with_torch(tmp_path / "rocm", "2.9.1+rocm6.4", None, available=True)
@@ -109,13 +107,13 @@ def test_each_says_which_torch_it_has_and_whether_that_can_use_a_gpu(tmp_path: P
     )
 
 
-def test_answers_keep_the_order_of_the_questions_however_long_they_take(tmp_path: Path) -> None:
+def test_answers_keep_the_order_of_the_questions_however_long_they_take(tmp_path):
     quick = with_torch(tmp_path / "quick", "2.8.0")
     slow = interpreter(tmp_path / "slow", f'sleep 0.3; exec {quick} "$@"')
     assert [each.path for each in ask((slow, quick))] == [slow, quick]
 
 
-def test_a_module_of_the_current_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_the_current_folder_is_not_imported(tmp_path, monkeypatch):
     (tmp_path / "torch.py").write_text("import pathlib; pathlib.Path('imported').touch()\n__version__ = '9'\n")
     monkeypatch.chdir(tmp_path)
     ask((interpreter(tmp_path / "python", f'exec {sys.executable} -S -E "$@"'),))
@@ -136,13 +134,11 @@ def test_a_module_of_the_current_folder_is_not_imported(tmp_path: Path, monkeypa
         "yes cpugpu-tui",
     ],
 )
-def test_garbage_and_floods_are_no_answer(tmp_path: Path, script: str) -> None:
+def test_garbage_and_floods_are_no_answer(tmp_path, script):
     assert ask((interpreter(tmp_path / "python3", script), str(tmp_path), "", f"{tmp_path}/gone")) == ()
 
 
-def test_one_that_hangs_is_killed_with_what_it_started_and_keeps_no_other_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_hangs_is_killed_with_what_it_started_and_keeps_no_other_waiting(tmp_path, monkeypatch):
     """Two may run at once. One hangs and ignores signals, and the third runs nevertheless."""
     monkeypatch.setattr(interpreter_search, "AT_ONCE", 2)
     pids = tmp_path / "pids"
@@ -154,7 +150,7 @@ def test_one_that_hangs_is_killed_with_what_it_started_and_keeps_no_other_waitin
     wait_until_gone(map(int, pids.read_text().split()))
 
 
-def test_all_are_killed_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_are_killed_at_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(interpreter_search, "LIMIT_S", 0.2)
     assert ask((interpreter(tmp_path / "python", f"echo $$ > {tmp_path}/pid; exec sleep 1000"),)) == ()
     if (tmp_path / "pid").exists():
@@ -167,7 +163,7 @@ def wait_until_gone(pids: Iterable[int]) -> None:
     assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_no_more_run_at_once_than_are_allowed(tmp_path: Path) -> None:
+def test_no_more_run_at_once_than_are_allowed(tmp_path):
     """Each interpreter counts the running ones in a folder."""
     inside, most = tmp_path / "inside", tmp_path / "most"
     inside.mkdir()
@@ -181,7 +177,7 @@ def test_no_more_run_at_once_than_are_allowed(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ what it takes
 
 
-def test_a_usable_gpu_counts_before_a_newer_torch() -> None:
+def test_a_usable_gpu_counts_before_a_newer_torch():
     old, new, cpu = (
         Interpreter("/a", "2.8.0+cu126", True), Interpreter("/b", "2.10.0+cu130", True), Interpreter("/c", "3.0", False)
     )  # fmt: skip
@@ -198,18 +194,14 @@ def only_these(monkeypatch: pytest.MonkeyPatch, own: str, *others: str) -> None:
     monkeypatch.setattr(interpreter_search, "interpreters", lambda *_: others)
 
 
-def test_auto_takes_its_own_torch_without_a_search_where_that_can_use_the_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_takes_its_own_torch_without_a_search_where_that_can_use_the_gpu(tmp_path, monkeypatch):
     own = with_torch(tmp_path / "own", "2.8.0")
     only_these(monkeypatch, own, interpreter(tmp_path / "other", f"touch {tmp_path}/asked"))
     assert choose() == Choice(None, "")
     assert not (tmp_path / "asked").exists()
 
 
-def test_auto_takes_the_one_that_can_and_else_its_own_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_auto_takes_the_one_that_can_and_else_its_own_and_says_so(tmp_path, monkeypatch, words):
     own = with_torch(tmp_path / "own", "2.9.1+cpu", None)
     cpu = with_torch(tmp_path / "cpu", "2.10.0+cpu", None)
     gpu = with_torch(tmp_path / "gpu", "2.8.0+cu126")
@@ -224,9 +216,7 @@ def test_auto_takes_the_one_that_can_and_else_its_own_and_says_so(
     assert find_better(None) is None
 
 
-def test_the_run_is_made_by_the_interpreter_that_auto_found_and_recorded_with_its_path(
-    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_run_is_made_by_the_interpreter_that_auto_found_and_recorded_with_its_path(cpugpu, tmp_path, monkeypatch):
     real = sys.executable
     gpu = with_torch(tmp_path / "an env" / "python", "2.8.0+cu126", runs=real)
     only_these(monkeypatch, with_torch(tmp_path / "own", "2.9.1+cpu", None, runs=real), gpu)
@@ -237,13 +227,13 @@ def test_the_run_is_made_by_the_interpreter_that_auto_found_and_recorded_with_it
     assert started.environment["python_option"] == gpu
 
 
-def test_a_simulation_needs_no_search(cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulation_needs_no_search(cpugpu, tmp_path, monkeypatch):
     monkeypatch.setattr(interpreter_search, "choose", None)
     done = cpugpu("run", "matmul", "--size", "8", "--rounds", "5", "--simulate", "default", "--python", "auto")
     assert (done.code, done.err) == (0, "")
 
 
-def test_auto_cannot_be_one_of_several_interpreters(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_auto_cannot_be_one_of_several_interpreters(cpugpu, words):
     done = cpugpu("run", "matmul", "--python", "auto", "--python", sys.executable)
     assert done.code == 2
     words(done.err)

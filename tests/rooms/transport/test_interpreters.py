@@ -6,10 +6,8 @@ import shutil
 import subprocess
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.listening import environment_of, heard, next_of, run_with
 from tests.helpers.runs.recorder import plan_of
 
@@ -18,7 +16,7 @@ from cpugpu_tui.model import CaseFinished, Hello, RunFinished
 from cpugpu_tui.transport.agent_pool import Agents
 
 
-def test_another_environments_interpreter_runs_the_kernels_with_its_torch(torch_python: Path) -> None:
+def test_another_environments_interpreter_runs_the_kernels_with_its_torch(torch_python):
     """This program is not installed there; the agent is sent as a zip."""
     plan = replace(plan_of(16, rounds=1, metrics=("latency",)), simulation=None, devices=("cpu",), budget_s=0.1)
     events = run_with(Agents(str(torch_python)), plan)
@@ -28,7 +26,7 @@ def test_another_environments_interpreter_runs_the_kernels_with_its_torch(torch_
     assert [type(event) for event in events[-2:]] == [CaseFinished, RunFinished]
 
 
-def test_an_interpreter_without_torch_simulates(bare_python: Path) -> None:
+def test_an_interpreter_without_torch_simulates(bare_python):
     events = run_with(Agents(str(bare_python), simulated=True), plan_of(64))
     assert environment_of(events)["interpreter"] == str(bare_python)
     assert [type(event) for event in events[-2:]] == [CaseFinished, RunFinished]
@@ -44,7 +42,7 @@ def python_3_10() -> str | None:
     return None
 
 
-def test_the_agents_side_runs_on_python_3_10() -> None:
+def test_the_agents_side_runs_on_python_3_10():
     python = python_3_10()
     if python is None:
         pytest.skip("there is no Python 3.10 on this machine")
@@ -53,7 +51,7 @@ def test_the_agents_side_runs_on_python_3_10() -> None:
     assert [type(event) for event in events[-2:]] == [CaseFinished, RunFinished]
 
 
-def test_a_stray_torch_in_the_current_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stray_torch_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
     (tmp_path / "torch.py").write_text("raise SystemExit('stray')\n")
     monkeypatch.chdir(tmp_path)
     with closing(Agents()) as agents:
@@ -61,7 +59,7 @@ def test_a_stray_torch_in_the_current_folder_is_not_imported(tmp_path: Path, mon
     assert hello.environment["torch"]
 
 
-def test_a_torch_that_breaks_on_import_is_a_fact_of_the_hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torch_that_breaks_on_import_is_a_fact_of_the_hello(tmp_path, monkeypatch):
     (tmp_path / "torch.py").write_text("raise OSError('libcudart.so.12: cannot open shared object file')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with closing(Agents()) as agents:
@@ -71,14 +69,14 @@ def test_a_torch_that_breaks_on_import_is_a_fact_of_the_hello(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("python", ["/no/such/python", "no-such-python-on-the-path", "/etc/passwd", "/"])
-def test_an_interpreter_that_does_not_exist_is_named(python: str, words: GoldenWords) -> None:
+def test_an_interpreter_that_does_not_exist_is_named(python, words):
     with pytest.raises(UsageError) as caught:
         Agents(python).take()
     assert python in caught.value.message
     words(str(caught.value))
 
 
-def test_a_file_that_the_system_cannot_execute_is_said(tmp_path: Path) -> None:
+def test_a_file_that_the_system_cannot_execute_is_said(tmp_path):
     """An interpreter of another processor architecture, for example."""
     broken = tmp_path / "python"
     broken.write_bytes(b"\x7fELF" + bytes(60))
@@ -87,7 +85,7 @@ def test_a_file_that_the_system_cannot_execute_is_said(tmp_path: Path) -> None:
         Agents(str(broken)).take()
 
 
-def test_starting_an_agent_leaves_no_descriptor_open(bare_python: Path) -> None:
+def test_starting_an_agent_leaves_no_descriptor_open(bare_python):
     before = set(os.listdir("/proc/self/fd"))
     with closing(Agents(str(bare_python), simulated=True)) as agents:
         heard(agents.take())

@@ -5,7 +5,6 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.helpers.command_line import ROOT, Witness
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.listening import PATIENCE_S, heard, next_of
 from tests.helpers.runs.recorder import QUICK, plan_of
 
@@ -28,13 +26,13 @@ from cpugpu_tui.transport.agent_process import AgentProcess
 
 
 @pytest.fixture
-def agents() -> Iterator[Agents]:
+def agents():
     with closing(Agents(simulated=True)) as agents:
         yield agents
 
 
 @pytest.fixture
-def agent(agents: Agents) -> AgentProcess:
+def agent(agents):
     """A fresh agent process of this interpreter, simulated."""
     agent = agents.take()
     assert isinstance(agent, AgentProcess)
@@ -44,12 +42,12 @@ def agent(agents: Agents) -> AgentProcess:
 # ------------------------------------------------------------------ a process and its one plan
 
 
-def test_it_lives_in_a_session_of_its_own(agent: AgentProcess) -> None:
+def test_it_lives_in_a_session_of_its_own(agent):
     """ctrl+c in the terminal reaches only the app."""
     assert os.getsid(agent.pid) == agent.pid != os.getsid(0)
 
 
-def test_when_the_controller_is_gone_it_goes_at_once_whatever_it_does(agent: AgentProcess) -> None:
+def test_when_the_controller_is_gone_it_goes_at_once_whatever_it_does(agent):
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=replace(QUICK, hang_size=64)))
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
@@ -57,7 +55,7 @@ def test_when_the_controller_is_gone_it_goes_at_once_whatever_it_does(agent: Age
     assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
 
 
-def test_a_crash_is_reported_with_its_last_lines(agent: AgentProcess, words: GoldenWords) -> None:
+def test_a_crash_is_reported_with_its_last_lines(agent, words):
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=replace(QUICK, crash_size=64)))
     gone = next_of(inbox, Gone)
@@ -65,7 +63,7 @@ def test_a_crash_is_reported_with_its_last_lines(agent: AgentProcess, words: Gol
     words((gone.manner, gone.last_words))
 
 
-def test_a_plan_that_is_none_ends_the_agent_and_says_why(agent: AgentProcess) -> None:
+def test_a_plan_that_is_none_ends_the_agent_and_says_why(agent):
     inbox = heard(agent)
     agent._write(b'{"name": "x", "dream": true}\n')
     gone = next_of(inbox, Gone)
@@ -74,7 +72,7 @@ def test_a_plan_that_is_none_ends_the_agent_and_says_why(agent: AgentProcess) ->
 
 
 @pytest.mark.parametrize(("at_once", "number"), [(False, signal.SIGTERM), (True, signal.SIGKILL)])
-def test_it_can_be_ended_at_any_time(agent: AgentProcess, at_once: bool, number: signal.Signals) -> None:
+def test_it_can_be_ended_at_any_time(agent, at_once, number):
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=replace(QUICK, hang_size=64)))
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
@@ -86,11 +84,11 @@ def test_it_can_be_ended_at_any_time(agent: AgentProcess, at_once: bool, number:
     agent.command("stop")
 
 
-def test_an_exit_code_that_is_no_signal_is_a_number() -> None:
+def test_an_exit_code_that_is_no_signal_is_a_number():
     assert Gone(-200).manner.endswith(" -200")
 
 
-def test_suspended_agents_stand_still_and_go_on(agents: Agents, agent: AgentProcess) -> None:
+def test_suspended_agents_stand_still_and_go_on(agents, agent):
     inbox = heard(agent)
     next_of(inbox, Hello)
     agents.suspend()
@@ -101,13 +99,13 @@ def test_suspended_agents_stand_still_and_go_on(agents: Agents, agent: AgentProc
     assert next_of(inbox, RunFinished).status == "done"
 
 
-def test_an_agent_that_is_still_starting_is_not_stopped(agents: Agents, agent: AgentProcess) -> None:
+def test_an_agent_that_is_still_starting_is_not_stopped(agents, agent):
     """It has no guardian yet, and would outlive a killed app if it were suspended."""
     agents.suspend()
     next_of(heard(agent), Hello)
 
 
-def test_a_suspended_agent_can_be_ended(agents: Agents, agent: AgentProcess) -> None:
+def test_a_suspended_agent_can_be_ended(agents, agent):
     inbox = heard(agent)
     next_of(inbox, Hello)
     agents.suspend()
@@ -150,7 +148,7 @@ def forking(agents: Agents, folder: Path, then: str) -> tuple[AgentProcess, queu
 
 
 @pytest.mark.parametrize("then", ["os._exit(1)", "os.kill(os.getpid(), 9)"])
-def test_an_agent_that_dies_before_its_child_is_gone_with_its_child(agents: Agents, tmp_path: Path, then: str) -> None:
+def test_an_agent_that_dies_before_its_child_is_gone_with_its_child(agents, tmp_path, then):
     """The run waited for the end of the child's output, and no signal ended it."""
     agent, inbox = forking(agents, tmp_path, then)
     gone = next_of(inbox, Gone)
@@ -160,9 +158,7 @@ def test_an_agent_that_dies_before_its_child_is_gone_with_its_child(agents: Agen
     assert not agent.alive
 
 
-def test_an_agent_that_closes_its_output_and_stays_is_ended(
-    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_that_closes_its_output_and_stays_is_ended(agents, tmp_path, monkeypatch):
     monkeypatch.setattr(agent_output, "CLOSED_LIMIT_S", 0.1)
     _, inbox = forking(agents, tmp_path, "os.kill(child, 9); os.closerange(3, 256); time.sleep(600)")
     assert next_of(inbox, Gone).exit_code == -signal.SIGKILL
@@ -187,7 +183,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_path: Path, is_stopped: bool) -> None:
+def test_an_agent_and_its_child_go_with_a_killed_controller(agents, tmp_path, is_stopped):
     """Even an agent that is suspended and cannot exit by itself."""
     agent, inbox = forking(agents, tmp_path, "time.sleep(600)")
     agent.end(at_once=True)  # only the interpreter that it was is wanted
@@ -207,9 +203,7 @@ def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_
     assert all(witness.sees_the_end(PATIENCE_S) for witness in witnesses)
 
 
-def test_without_a_guardian_an_agent_works_and_says_so(
-    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_without_a_guardian_an_agent_works_and_says_so(agents, tmp_path, monkeypatch, words):
     """A limit on processes prevents it."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os\ndef fork():\n    raise BlockingIOError(11, 'Resource temporarily unavailable')\nos.fork = fork\n"
@@ -224,7 +218,7 @@ def test_without_a_guardian_an_agent_works_and_says_so(
     words(gone.last_words)
 
 
-def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents: Agents, tmp_path: Path) -> None:
+def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents, tmp_path):
     agent, inbox = forking(agents, tmp_path, "assert sys.stdin.read() == ''; os.close(0); time.sleep(600)")
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
     assert isinstance(agent, AgentProcess)
@@ -235,7 +229,7 @@ def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents: Agents, 
 # ------------------------------------------------------------------ the next one, kept started
 
 
-def test_the_next_agent_is_kept_started(agents: Agents) -> None:
+def test_the_next_agent_is_kept_started(agents):
     ready: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
     agents.on_ready = ready.put
     agents.prepare()
@@ -250,7 +244,7 @@ def test_the_next_agent_is_kept_started(agents: Agents) -> None:
     assert agents.take().pid != pid
 
 
-def test_several_agents_start_at_once_and_whether_all_have_is_told(agents: Agents) -> None:
+def test_several_agents_start_at_once_and_whether_all_have_is_told(agents):
     agents.prepare(2)
     assert agents.is_starting
     assert len(agents.pids()) == 2
@@ -261,7 +255,7 @@ def test_several_agents_start_at_once_and_whether_all_have_is_told(agents: Agent
     assert not agents.is_starting
 
 
-def test_a_standby_agent_that_died_is_not_handed_out(agents: Agents) -> None:
+def test_a_standby_agent_that_died_is_not_handed_out(agents):
     agents.prepare()
     (pid,) = agents.pids()
     os.kill(pid, signal.SIGKILL)
@@ -270,7 +264,7 @@ def test_a_standby_agent_that_died_is_not_handed_out(agents: Agents) -> None:
     assert agents.take().pid != pid
 
 
-def test_a_standby_agent_that_cannot_start_is_reported(agents: Agents, words: GoldenWords) -> None:
+def test_a_standby_agent_that_cannot_start_is_reported(agents, words):
     ready: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
     agents.python, agents.on_ready = "/bin/true", ready.put
     agents.prepare()
@@ -279,7 +273,7 @@ def test_a_standby_agent_that_cannot_start_is_reported(agents: Agents, words: Go
     words(str(problem))
 
 
-def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents: Agents, tmp_path: Path) -> None:
+def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents, tmp_path):
     """`x` right after the first `r` made the app call the interpreter unfit."""
     slow = tmp_path / "python"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
@@ -293,7 +287,7 @@ def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents: A
     assert ready.empty()
 
 
-def test_closing_ends_every_agent_and_starts_no_more(agents: Agents) -> None:
+def test_closing_ends_every_agent_and_starts_no_more(agents):
     taken = agents.take()
     agents.prepare()
     pids = agents.pids()
@@ -322,7 +316,7 @@ main.main()
 """
 
 
-def test_kernels_run_on_torch_worker_and_prints_are_no_events(tmp_path: Path, agents: Agents) -> None:
+def test_kernels_run_on_torch_worker_and_prints_are_no_events(tmp_path, agents):
     """Output of libraries and events do not mix."""
     (tmp_path / "spy.py").write_text(SPY_AGENT)
     wrapper = tmp_path / "python"

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
@@ -17,7 +16,7 @@ from cpugpu_tui.transport import launchers
 NASTY = "a'b\"c $(touch {0}) `touch {0}` ; touch {0} \\ !! % é"
 
 
-def test_ssh_asks_for_nothing_and_notices_a_dead_link() -> None:
+def test_ssh_asks_for_nothing_and_notices_a_dead_link():
     argv = launchers.launch_argv(Host("gpu1", options=("-p", "2222")), "true")
     assert argv[:3] == ["ssh", "-p", "2222"]  # the person's own options win: ssh takes the first of each
     assert "BatchMode=yes" in argv
@@ -25,7 +24,7 @@ def test_ssh_asks_for_nothing_and_notices_a_dead_link() -> None:
     assert argv[-3:] == ["--", "gpu1", "exec sh -c true"]
 
 
-def test_slurm_gives_the_whole_node_and_no_buffer() -> None:
+def test_slurm_gives_the_whole_node_and_no_buffer():
     argv = launchers.launch_argv(Host("n1", "srun", gpus=4, cpus=32, options=("--partition=gpu",)), "true")
     assert argv[0] == "srun"
     assert {"--exclusive", "--unbuffered", "--gres=gpu:4", "--nodelist=n1", "--partition=gpu"} <= set(argv)
@@ -33,7 +32,7 @@ def test_slurm_gives_the_whole_node_and_no_buffer() -> None:
     assert argv[-3:] == ["sh", "-c", "true"]
 
 
-def test_a_template_gets_the_command_at_its_end_or_as_one_word() -> None:
+def test_a_template_gets_the_command_at_its_end_or_as_one_word():
     docker = Host("box1", "docker", ("docker", "exec", "-i", "{host}"))
     assert launchers.launch_argv(docker, "x y") == ["docker", "exec", "-i", "box1", "sh", "-c", "x y"]
     rsh = Host("box1", "rsh", ("rsh", "{host}", "nice {command}"))
@@ -41,7 +40,7 @@ def test_a_template_gets_the_command_at_its_end_or_as_one_word() -> None:
 
 
 @pytest.mark.parametrize("launcher", ["ssh", "srun", "local"])
-def test_a_host_that_looks_like_an_option_starts_nothing(launcher: str) -> None:
+def test_a_host_that_looks_like_an_option_starts_nothing(launcher):
     with pytest.raises(UsageError, match="-oProxyCommand"):
         launchers.launch_argv(Host("-oProxyCommand=touch x", launcher), "true")
 
@@ -56,7 +55,7 @@ def ran(line: str, data: bytes = b"", shell: str = "sh", **env: str) -> subproce
     )
 
 
-def test_what_a_person_wrote_is_no_shell(tmp_path: Path) -> None:
+def test_what_a_person_wrote_is_no_shell(tmp_path):
     """Interpreter, variables and arguments with special characters arrive unchanged."""
     trap = tmp_path / "trapped"
     nasty = NASTY.format(trap)
@@ -74,7 +73,7 @@ def test_what_a_person_wrote_is_no_shell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "zsh", "fish", "csh", "tcsh"])
-def test_the_line_passes_through_login_shells(shell: str) -> None:
+def test_the_line_passes_through_login_shells(shell):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     """Half a zip: the interpreter has begun to read, and ends with its controller."""
@@ -86,7 +85,7 @@ def test_the_line_passes_through_login_shells(shell: str) -> None:
     assert b"Error" not in done.stderr
 
 
-def test_the_persons_commands_come_first_and_eat_nothing_of_stdin(tmp_path: Path) -> None:
+def test_the_persons_commands_come_first_and_eat_nothing_of_stdin(tmp_path):
     host = Host("h", python="cat", pre=("cat", "echo ready"))
     line = launchers.shell_line(host, (), 0)
     line = line[: line.index("; cat -c")] + "; cat; exit $?"
@@ -105,7 +104,7 @@ def test_the_persons_commands_come_first_and_eat_nothing_of_stdin(tmp_path: Path
         (("}",), launchers.EXIT_PRE),
     ],
 )
-def test_a_command_of_the_person_reaches_into_nothing_else(shell: str, pre: tuple[str, ...], code: int) -> None:
+def test_a_command_of_the_person_reaches_into_nothing_else(shell, pre, code):
     """A comment ends with its command. A syntax error is a failure of the command, not of the connection."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
@@ -114,21 +113,21 @@ def test_a_command_of_the_person_reaches_into_nothing_else(shell: str, pre: tupl
     assert done.returncode == code
 
 
-def test_a_command_of_the_person_that_fails_is_told_from_all_else() -> None:
+def test_a_command_of_the_person_that_fails_is_told_from_all_else():
     assert ran(launchers.shell_line(Host("h", pre=("false",)), (), 0)).returncode == launchers.EXIT_PRE
 
 
-def test_an_old_python_says_so(tmp_path: Path) -> None:
+def test_an_old_python_says_so(tmp_path):
     pretend = "import sys; sys.version_info = (3, 6, 8); exec(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", pretend, launchers.SOURCE], capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (launchers.EXIT_OLD, b"Python 3.6\n")
 
 
-def test_the_lines_for_the_interpreter_pass_through_every_shell() -> None:
+def test_the_lines_for_the_interpreter_pass_through_every_shell():
     assert not set('"!\\') & set(launchers.SOURCE)
 
 
-def test_home_is_that_of_the_host(tmp_path: Path) -> None:
+def test_home_is_that_of_the_host(tmp_path):
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
     python.write_text("#!/bin/sh\necho here\n")
@@ -143,6 +142,6 @@ def test_home_is_that_of_the_host(tmp_path: Path) -> None:
         ("gpu", 1), ("gpu:a100_3g.20gb:4(S:0),gpu:a100:3", 7),
     ],
 )  # fmt: skip
-def test_what_slurm_says_of_its_nodes_is_read(gres: str, gpus: int) -> None:
+def test_what_slurm_says_of_its_nodes_is_read(gres, gpus):
     text = f"n1 64 {gres}\nn1 64 {gres}\nnonsense\n"
     assert launchers.nodes_in(text) == {"n1": (64, gpus)}

@@ -1,9 +1,7 @@
 """The visible effect of each key."""
 
-import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, shown, table_of, text_of
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.model import RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
@@ -15,7 +13,7 @@ from cpugpu_tui.workloads.presets import PRESETS
 # ------------------------------------------------------------------ the first minute
 
 
-async def test_at_start_quick_is_highlighted_and_says_press_r(words: GoldenWords) -> None:
+async def test_at_start_quick_is_highlighted_and_says_press_r(words):
     async with fake_run.opened() as pilot:
         assert pilot.app.screen.query_one(WorkloadPane).entry.name == "quick"
         assert pilot.app.focused is pilot.app.screen.query_one(WorkloadPane).options
@@ -23,7 +21,7 @@ async def test_at_start_quick_is_highlighted_and_says_press_r(words: GoldenWords
         assert "torch 2.11.0+cu130" in text_of(pilot, "#status")
 
 
-async def test_r_runs_what_is_highlighted() -> None:
+async def test_r_runs_what_is_highlighted():
     async with fake_run.opened() as pilot:
         await pilot.press("down")
         session = await fake_run.start_run(pilot)
@@ -32,7 +30,7 @@ async def test_r_runs_what_is_highlighted() -> None:
         assert pilot.app.focused is table_of(pilot)
 
 
-async def test_rows_fill_while_the_run_goes_on_under_a_cursor_that_follows_until_it_is_moved() -> None:
+async def test_rows_fill_while_the_run_goes_on_under_a_cursor_that_follows_until_it_is_moved():
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
         first, second, third, fourth, *_ = session.plan.cases
@@ -54,7 +52,7 @@ async def test_rows_fill_while_the_run_goes_on_under_a_cursor_that_follows_until
         assert table_of(pilot).highlighted == first.key
 
 
-async def test_after_the_run_the_answer_names_the_bracket_and_r_starts_over_with_empty_rows() -> None:
+async def test_after_the_run_the_answer_names_the_bracket_and_r_starts_over_with_empty_rows():
     app = fake_run.new_app()
     async with fake_run.opened(app) as pilot:
         await done_run(pilot)
@@ -74,7 +72,7 @@ async def test_after_the_run_the_answer_names_the_bracket_and_r_starts_over_with
     assert app.return_value.run.settled == 7
 
 
-async def test_repeats_make_one_series() -> None:
+async def test_repeats_make_one_series():
     async with fake_run.opened(fake_run.new_app(PlanRequest(repeat=2))) as pilot:
         first = await fake_run.start_run(pilot)
         assert "1 of 2" in text_of(pilot, "#status")
@@ -91,7 +89,7 @@ async def test_repeats_make_one_series() -> None:
 # ------------------------------------------------------------------ during a run
 
 
-async def test_space_pauses_and_resumes_x_stops_after_the_block_and_twice_at_once() -> None:
+async def test_space_pauses_and_resumes_x_stops_after_the_block_and_twice_at_once():
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
         await pilot.press("space")
@@ -112,7 +110,7 @@ async def test_space_pauses_and_resumes_x_stops_after_the_block_and_twice_at_onc
         assert pilot.app.backend.prepared == 1, "the next r would wait seconds for its agent to import torch"
 
 
-async def test_a_stop_ends_the_series_too() -> None:
+async def test_a_stop_ends_the_series_too():
     async with fake_run.opened(fake_run.new_app(PlanRequest(repeat=5))) as pilot:
         session = await fake_run.start_run(pilot)
         await pilot.press("x")
@@ -121,7 +119,7 @@ async def test_a_stop_ends_the_series_too() -> None:
         assert len(pilot.app.backend.sessions) == 1
 
 
-async def test_quitting_asks_only_during_a_run() -> None:
+async def test_quitting_asks_only_during_a_run():
     app = fake_run.new_app()
     async with fake_run.opened(app) as pilot:
         session = await fake_run.start_run(pilot)
@@ -145,7 +143,7 @@ async def test_quitting_asks_only_during_a_run() -> None:
 # ------------------------------------------------------------------ states
 
 
-async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -> None:
+async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed():
     async with fake_run.opened() as pilot:
         await done_run(pilot)
         pilot.app.backend.stillborn = RunFinished(status="failed", message="It broke.", remedy="Mend it.")
@@ -156,7 +154,7 @@ async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -
         assert not pilot.app.state.situation.live
 
 
-async def test_made_up_numbers_and_the_worker_mode_are_marked() -> None:
+async def test_made_up_numbers_and_the_worker_mode_are_marked():
     request = PlanRequest(simulation=Simulation())
     async with fake_run.opened(fake_run.new_app(request, worker="thread")) as pilot:
         assert "SIMULATED" in text_of(pilot, "#status")
@@ -165,7 +163,7 @@ async def test_made_up_numbers_and_the_worker_mode_are_marked() -> None:
         assert "SIMULATED" in text_of(pilot, "#status")
 
 
-async def test_a_fault_on_the_run_thread_is_a_sentence_and_the_app_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_on_the_run_thread_is_a_sentence_and_the_app_goes_on(monkeypatch):
     async with fake_run.opened() as pilot:
 
         def broken(*_: object) -> None:

@@ -105,7 +105,7 @@ CHARTS: dict[str, tuple[RunState, dict[str, object]]] = {
 """A run, and how it is drawn."""
 
 
-def test_what_a_person_sees() -> None:
+def test_what_a_person_sees():
     told = {name: "\n".join(chart(run, **options)) for name, (run, options) in CHARTS.items()}
     several = run_of((*ALL, EAGER[2]), *all_timed((*ALL, EAGER[2])))
     first = ALL[0].sweep
@@ -117,7 +117,7 @@ def test_what_a_person_sees() -> None:
 
 
 @BOTH
-def test_doubled_sizes_stand_equally_far_apart_and_the_bracket_reaches_from_size_to_size(glyphs: Glyphs) -> None:
+def test_doubled_sizes_stand_equally_far_apart_and_the_bracket_reaches_from_size_to_size(glyphs):
     lines = chart(whole(), glyphs=glyphs)
     columns = sorted(places(lines, "E") | places(lines, "*"))
     assert len(columns) == len(SIZES)
@@ -128,7 +128,7 @@ def test_doubled_sizes_stand_equally_far_apart_and_the_bracket_reaches_from_size
     assert shaded == list(range(columns[2], columns[3] + 1))
 
 
-def test_the_marker_stands_in_the_bracket_where_the_curves_meet() -> None:
+def test_the_marker_stands_in_the_bracket_where_the_curves_meet():
     lines = chart(whole())
     (x,), (y,) = places(lines, "X").keys(), places(lines, "X").values()
     gpu = places(lines, "G")
@@ -139,7 +139,7 @@ def test_the_marker_stands_in_the_bracket_where_the_curves_meet() -> None:
 # -------------------------------------------------------------------- what is left out
 
 
-def test_only_finished_rows_are_drawn() -> None:
+def test_only_finished_rows_are_drawn():
     before = run_of(ALL, *timed(ALL[0]), finished(ALL[0]), *timed(ALL[1]), finished(ALL[1]))
     during = before
     for event in timed(ALL[2])[:-3]:
@@ -152,7 +152,7 @@ def test_only_finished_rows_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("what_if", [each.key for each in WHAT_IFS])
-def test_at_60x16_the_legend_names_each_sign_in_the_field(what_if: str) -> None:
+def test_at_60x16_the_legend_names_each_sign_in_the_field(what_if):
     run = whole()
     lines = chart(run, 58, 14, what_if=what_if, cursor=ALL[1].key)
     field = "".join(line.partition("│")[2] or line.partition("┤")[2] for line in lines if EDGE.match(line))
@@ -169,8 +169,8 @@ def test_at_60x16_the_legend_names_each_sign_in_the_field(what_if: str) -> None:
     sizes=st.lists(st.integers(1, 10**8), min_size=1, max_size=30, unique=True),
 )  # fmt: skip
 def test_it_fits_whatever_the_room_and_is_ascii_where_it_has_to_be(
-    width: int, height: int, ascii_only: bool, what_if: str, linear_sizes: bool, linear_times: bool, sizes: list[int]
-) -> None:
+    width, height, ascii_only, what_if, linear_sizes, linear_times, sizes
+):
     run = whole([Case("matmul", size) for size in sizes])
     options = ChartOptions(what_if, None, linear_sizes, linear_times)
     lines = chart_lines(run, next(iter(run.sweeps)), width, height, options, ASCII if ascii_only else UNICODE)
@@ -181,11 +181,11 @@ def test_it_fits_whatever_the_room_and_is_ascii_where_it_has_to_be(
     assert not ascii_only or all(ord(sign) < 128 for line in text for sign in line)
 
 
-def test_80_by_24_has_room_for_the_curves() -> None:
+def test_80_by_24_has_room_for_the_curves():
     assert len(field(chart(whole(), 78, 22, what_if=NO_LAUNCH))) >= 12
 
 
-def test_the_three_curves_differ_in_sign_and_in_role() -> None:
+def test_the_three_curves_differ_in_sign_and_in_role():
     run = whole()
     found = chart_lines(run, next(iter(run.sweeps)), 116, 20, ChartOptions(), UNICODE)
     roles = {sign: {role for line in found for text, role in line if text == sign} for sign in "CGE"}
@@ -195,7 +195,7 @@ def test_the_three_curves_differ_in_sign_and_in_role() -> None:
 # -------------------------------------------------------------------- what if
 
 
-def test_the_key_goes_through_the_worlds_that_were_timed_and_wraps() -> None:
+def test_the_key_goes_through_the_worlds_that_were_timed_and_wraps():
     run, seen = whole(), [RESIDENT]
     while (key := next_world(run, seen[-1])) != RESIDENT:
         seen.append(key)
@@ -209,9 +209,7 @@ def test_the_key_goes_through_the_worlds_that_were_timed_and_wraps() -> None:
 
 @given(st.floats(1e-3, 1e12), st.floats(1.0, 1e9), st.integers(2, 60), st.booleans(), st.integers(2, 20))
 @example(low=16.0, ratio=24.0, cells=2, linear=False, most=2)
-def test_numbers_beside_an_axis_lie_on_it_and_rise(
-    low: float, ratio: float, cells: int, linear: bool, most: int
-) -> None:
+def test_numbers_beside_an_axis_lie_on_it_and_rise(low, ratio, cells, linear, most):
     axis = axis_over([low, low * ratio], cells, linear=linear, least_ratio=2.0)
     numbers = round_numbers(axis, most)
     assert numbers == sorted(set(numbers))
@@ -220,12 +218,12 @@ def test_numbers_beside_an_axis_lie_on_it_and_rise(
     assert all(0 <= axis.cell(number) < cells for number in numbers)
 
 
-def test_a_narrow_axis_has_numbers_too() -> None:
+def test_a_narrow_axis_has_numbers_too():
     assert len(time_labels(axis_over([1_010.0, 1_020.0], 12, linear=False, least_ratio=2.0))) >= 2
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=60, unique=True), st.integers(12, 150), st.booleans())
-def test_sizes_below_the_axis_never_touch_and_the_largest_is_there(sizes: list[int], cells: int, linear: bool) -> None:
+def test_sizes_below_the_axis_never_touch_and_the_largest_is_there(sizes, cells, linear):
     axis = axis_over(sizes, cells, linear=linear)
     line = plain(tuple(size_labels(axis, sizes_to_label(axis, sorted(sizes)))))
     assert len(line) <= cells
@@ -233,6 +231,6 @@ def test_sizes_below_the_axis_never_touch_and_the_largest_is_there(sizes: list[i
     assert not re.search(r"\S \S", line)
 
 
-def test_an_axis_has_its_ends_in_its_first_and_last_cell() -> None:
+def test_an_axis_has_its_ends_in_its_first_and_last_cell():
     axis = Axis(10.0, 1000.0, 21)
     assert [axis.cell(value) for value in (1, 10, 100, 1000, 5000)] == [0, 0, 10, 20, 20]

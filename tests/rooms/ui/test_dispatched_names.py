@@ -66,7 +66,7 @@ def meant(kind: type, name: str, handlers: set[str], actions: set[str]) -> bool:
     return prefix not in ("key", "handle")
 
 
-def test_every_name_that_textual_calls_by_itself_is_meant() -> None:
+def test_every_name_that_textual_calls_by_itself_is_meant():
     kinds = own_classes()
     assert len(kinds) > 40
     handlers = {each.handler_name for each in descendants(Message)}
@@ -81,7 +81,7 @@ def test_every_name_that_textual_calls_by_itself_is_meant() -> None:
 
 
 @pytest.mark.parametrize("opens", ["", "enter"])
-async def test_no_sign_on_the_keyboard_ends_the_app(opens: str) -> None:
+async def test_no_sign_on_the_keyboard_ends_the_app(opens):
     async with opened() as pilot:
         await done_run(pilot)
         for sign in "@~`|\\^_<>=%&*;$§ä\x80\ufffd":

@@ -79,7 +79,7 @@ async def check_all_panes(pilot: Pilot[Any]) -> None:
     check(pilot)
 
 
-async def test_before_and_during_a_run() -> None:
+async def test_before_and_during_a_run():
     async with opened(size=(200, 60)) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await check_all_panes(pilot)
@@ -97,7 +97,7 @@ async def test_before_and_during_a_run() -> None:
         check(pilot)
 
 
-async def test_after_a_run_on_each_screen() -> None:
+async def test_after_a_run_on_each_screen():
     screens = set()
     async with app_with_history() as pilot:
         await done_run(pilot)
@@ -117,7 +117,7 @@ async def test_after_a_run_on_each_screen() -> None:
     assert len(screens) >= 11
 
 
-async def test_in_a_demo_while_it_plays_and_after() -> None:
+async def test_in_a_demo_while_it_plays_and_after():
     app = CpuGpuApp(AppOptions(demo=Recording(shipped().runs[:1]), demo_pace=0.001))
     async with app.run_test(size=(200, 60)) as pilot:
         await settled(pilot, lambda: app.state.run.run is not None)
@@ -137,12 +137,12 @@ async def test_in_a_demo_while_it_plays_and_after() -> None:
 # ------------------------------------------------------------------ what it says
 
 
-async def test_lists_take_k_so_claims_are_on_another_key() -> None:
+async def test_lists_take_k_so_claims_are_on_another_key():
     async with opened(size=(200, 60)) as pilot:
         await settled(pilot, lambda: ("K", "Claims") in footer(pilot))
 
 
-async def test_run_again_is_said_of_what_has_run() -> None:
+async def test_run_again_is_said_of_what_has_run():
     async with opened() as pilot:
         await done_run(pilot)
         assert ("r", "Run again") in footer(pilot)
@@ -152,7 +152,7 @@ async def test_run_again_is_said_of_what_has_run() -> None:
         await settled(pilot, lambda: ("r", "Run again") in footer(pilot))
 
 
-async def test_a_notice_ends_with_its_screen() -> None:
+async def test_a_notice_ends_with_its_screen():
     async with app_with_history() as pilot:
         session = await start_run(pilot)
         await pilot.press("c")
@@ -163,7 +163,7 @@ async def test_a_notice_ends_with_its_screen() -> None:
         await finish(pilot, session)
 
 
-async def test_a_letter_that_a_field_takes_is_not_shown() -> None:
+async def test_a_letter_that_a_field_takes_is_not_shown():
     async with opened() as pilot:
         await done_run(pilot)
         await pilot.press("slash")
@@ -172,7 +172,7 @@ async def test_a_letter_that_a_field_takes_is_not_shown() -> None:
         check(pilot)
 
 
-def test_the_situation_of_another_workload_says_run() -> None:
+def test_the_situation_of_another_workload_says_run():
     from cpugpu_tui.ui.keys import COMMAND_BY_ID, Situation
 
     ran = Situation(ran=True)

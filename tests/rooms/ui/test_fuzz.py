@@ -14,7 +14,7 @@ SEED = 14
 
 
 @pytest.mark.parametrize("keys", [300, pytest.param(1_000, marks=pytest.mark.slow)])
-def test_random_keys_and_sizes_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
+def test_random_keys_and_sizes_do_no_harm(tmp_path, monkeypatch, keys):
     steps = script(SEED, keys, keys // 10)
     assert set(REGISTRY) <= set(steps)
     at_home(tmp_path, monkeypatch)
@@ -48,7 +48,7 @@ def shortest_of(steps: Sequence[Step], folder: Path) -> Sequence[Step]:
     return shortest(steps, fails)
 
 
-def test_what_is_printed_of_a_failure_is_the_part_that_fails() -> None:
+def test_what_is_printed_of_a_failure_is_the_part_that_fails():
     def fails(steps: Sequence[Step]) -> bool:
         return "T" in steps and "enter" in steps[steps.index("T") :]
 
@@ -65,7 +65,7 @@ EACH, RESIZES = 50, 5
 
 
 @pytest.mark.timeout(900)  # every wait has a deadline of its own; the machine may be busy
-def test_three_hundred_inputs_end_nothing_and_every_place_can_be_left(tmp_path: Path) -> None:
+def test_three_hundred_inputs_end_nothing_and_every_place_can_be_left(tmp_path):
     prepare(tmp_path)
     outcome = Outcome()
     for place in SHORT:

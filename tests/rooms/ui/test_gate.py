@@ -15,7 +15,7 @@ from cpugpu_tui.ui.terminal.repaint_throttle import STRAY, PaintGate
 
 
 @pytest.fixture(autouse=True)
-def patient_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient_gate(monkeypatch):
     """On a busy machine a paint may come after the gate has closed; then the next gap shows it."""
     monkeypatch.setattr(gate, "ONE_PAINT_S", 5.0)
     monkeypatch.setattr(gate, "KEY_QUIET_S", 0.5)
@@ -23,7 +23,7 @@ def patient_gate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def paints(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def paints(monkeypatch):
     """Paints that reach the terminal, counted independently of the gate: one entry each."""
     seen: list[bool] = []
     display = CpuGpuApp._display
@@ -53,7 +53,7 @@ async def make_everything_dirty(pilot: Pilot[Any], session: FakeSession) -> None
     await pilot.pause(0.1)
 
 
-async def test_between_gaps_nothing_is_painted_and_a_gap_paints_once(paints: list[bool]) -> None:
+async def test_between_gaps_nothing_is_painted_and_a_gap_paints_once(paints):
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -71,7 +71,7 @@ async def test_between_gaps_nothing_is_painted_and_a_gap_paints_once(paints: lis
         assert pilot.app.gate.paints[STRAY] == 0
 
 
-async def test_what_came_between_gaps_is_shown_in_the_next_one() -> None:
+async def test_what_came_between_gaps_is_shown_in_the_next_one():
     async with opened(size=(80, 24)) as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -83,9 +83,7 @@ async def test_what_came_between_gaps_is_shown_in_the_next_one() -> None:
         assert pilot.app.state.telemetry.latest.gpus[0].readings["kernel_active_pct"].value == 13.0
 
 
-async def test_without_the_gate_the_same_events_paint_in_between(
-    paints: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_the_gate_the_same_events_paint_in_between(paints, monkeypatch):
     monkeypatch.setattr(gate, "ONE_PAINT_S", 0.0)
     monkeypatch.setattr(PaintGate, "_close", lambda self: setattr(self, "_cause", None))
     async with opened() as pilot:
@@ -98,7 +96,7 @@ async def test_without_the_gate_the_same_events_paint_in_between(
         await finish(pilot, session)
 
 
-async def test_a_key_is_answered_at_once_during_a_run(paints: list[bool]) -> None:
+async def test_a_key_is_answered_at_once_during_a_run(paints):
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -110,7 +108,7 @@ async def test_a_key_is_answered_at_once_during_a_run(paints: list[bool]) -> Non
         assert pilot.app.gate.paints["key"] > 0
 
 
-async def test_a_page_opened_during_a_run_is_painted_without_a_gap(paints: list[bool]) -> None:
+async def test_a_page_opened_during_a_run_is_painted_without_a_gap(paints):
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -122,7 +120,7 @@ async def test_a_page_opened_during_a_run_is_painted_without_a_gap(paints: list[
         assert pilot.app.gate.paints["key"] > 0
 
 
-async def test_a_resize_is_painted_during_a_run(paints: list[bool]) -> None:
+async def test_a_resize_is_painted_during_a_run(paints):
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)
@@ -132,9 +130,7 @@ async def test_a_resize_is_painted_during_a_run(paints: list[bool]) -> None:
         assert pilot.app.gate.paints[STRAY] == 0
 
 
-async def test_in_a_long_operation_the_status_line_alone_moves(
-    paints: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_in_a_long_operation_the_status_line_alone_moves(paints, monkeypatch):
     monkeypatch.setattr(live, "LONG_STEP_S", 0.0)
     async with opened() as pilot:
         session = await start_run(pilot)
@@ -151,7 +147,7 @@ async def test_in_a_long_operation_the_status_line_alone_moves(
         assert "13%" not in telemetry
 
 
-async def test_one_gap_shows_every_pane(paints: list[bool]) -> None:
+async def test_one_gap_shows_every_pane(paints):
     async with opened() as pilot:
         session = await start_run(pilot)
         await quiet_after_gap(pilot, session)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import CommandLine
-from tests.helpers.golden import GoldenWords
 from textual.keys import Keys
 
 from cpugpu_tui.config import config
@@ -32,7 +30,7 @@ def loaded() -> Keymap:
     return keymap_of(config.load().keys)
 
 
-def test_keys_of_the_file_take_the_place_of_ours(write: Write) -> None:
+def test_keys_of_the_file_take_the_place_of_ours(write):
     write('theme = "slate"\n[keys]\nrun = "F5"\nstop = ["ctrl+a", "alt+x"]\nzoom = "ctrl+b"\nquit = "Q"\nsort = ","\n')
     keymap = loaded()
     assert keymap.keys["run"] == ("f5",)
@@ -77,22 +75,22 @@ def refused(text: str, write: Write) -> str:
 
 
 @pytest.mark.parametrize(("text", "line"), WRONG)
-def test_what_cannot_be_is_one_line_that_names_the_line(text: str, line: int, write: Write) -> None:
+def test_what_cannot_be_is_one_line_that_names_the_line(text, line, write):
     said = refused(text, write)
     assert f"line {line}: " in said
     assert "\n" not in said
     assert "\x1b" not in said
 
 
-def test_each_error_names_the_value_and_the_remedy(write: Write, words: GoldenWords) -> None:
+def test_each_error_names_the_value_and_the_remedy(write, words):
     words([refused(text, write) for text, _ in WRONG])
 
 
-def test_every_named_key_is_one_that_textual_sends() -> None:
+def test_every_named_key_is_one_that_textual_sends():
     assert {key.value for key in Keys} | {"space"} >= NAMED
 
 
-def test_no_default_needs_what_a_terminal_or_its_multiplexer_keeps_for_itself() -> None:
+def test_no_default_needs_what_a_terminal_or_its_multiplexer_keeps_for_itself():
     for command in COMMANDS:
         for key in command.keys:
             assert key not in ("ctrl+a", "ctrl+b"), command.id
@@ -102,7 +100,7 @@ def test_no_default_needs_what_a_terminal_or_its_multiplexer_keeps_for_itself() 
     assert COMMAND_BY_ID["claims"].keys == ("K", "k"), "in a list k moves, so it needs the other"
 
 
-def test_defaults_pass_their_own_check() -> None:
+def test_defaults_pass_their_own_check():
     lines = [KeyLine(name, keys, "here", 1) for name, keys in DEFAULT_KEYMAP.keys.items()]
     assert keymap_of(lines) == DEFAULT_KEYMAP
 
@@ -116,14 +114,14 @@ def test_defaults_pass_their_own_check() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_every_impossible_command_has_cause_and_remedy(situation: Situation) -> None:
+def test_every_impossible_command_has_cause_and_remedy(situation):
     for command in COMMANDS:
         why = DEFAULT_KEYMAP.with_keys(impossible(command, situation))
         assert bool(why) != command.possible(situation)
         assert not why or (";" in why and "{" not in why and why != "not now."), (command.id, why)
 
 
-def test_the_remedy_is_no_key_that_is_impossible_too() -> None:
+def test_the_remedy_is_no_key_that_is_impossible_too():
     assert "--replay" in impossible(COMMAND_BY_ID["stop"], Situation(replay=True))
     assert "{run}" in impossible(COMMAND_BY_ID["stop"], Situation())
     assert "{stop}" in impossible(COMMAND_BY_ID["run"], Situation(live=True))
@@ -132,7 +130,7 @@ def test_the_remedy_is_no_key_that_is_impossible_too() -> None:
 # ------------------------------------------------------------------ on the command line
 
 
-def test_show_names_the_origin_of_each_key(write: Write, cpugpu: CommandLine) -> None:
+def test_show_names_the_origin_of_each_key(write, cpugpu):
     write('[keys]\nrun = "f5"\n')
     found = {item["command"]: item for item in cpugpu.here("config", "show", "--json").objects if "command" in item}
     assert set(found) == set(COMMAND_BY_ID)
@@ -143,9 +141,7 @@ def test_show_names_the_origin_of_each_key(write: Write, cpugpu: CommandLine) ->
 
 
 @pytest.mark.parametrize("command", [("config",), ("history",), ("run", "matmul"), ()], ids=str)
-def test_a_wrong_key_stops_every_command_with_the_line(
-    command: tuple[str, ...], write: Write, cpugpu: CommandLine
-) -> None:
+def test_a_wrong_key_stops_every_command_with_the_line(command, write, cpugpu):
     path = write('[keys]\nrun = "f25"\n')
     done = cpugpu.here(*command)
     assert done.code == 2

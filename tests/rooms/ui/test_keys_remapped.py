@@ -3,11 +3,9 @@
 from tests.helpers.app.fake_run import finish, new_app, opened, settled, start_run, whole_sweep
 from tests.helpers.app.looking import done_run, text_of
 from tests.helpers.app.saved_runs import SWEEP, app_with, list_runs, stream
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.config.settings import KeyLine
-from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.keys import keymap_of
 from cpugpu_tui.ui.screens.detail import DetailScreen
@@ -33,7 +31,7 @@ async def run_by(pilot: Pilot[None], key: str) -> None:
     await finish(pilot, session)
 
 
-async def test_the_new_key_does_it_and_the_old_one_nothing() -> None:
+async def test_the_new_key_does_it_and_the_old_one_nothing():
     async with opened(remapped(run="f5")) as pilot:
         await pilot.press("r")
         assert pilot.app.backend.sessions == []
@@ -41,7 +39,7 @@ async def test_the_new_key_does_it_and_the_old_one_nothing() -> None:
         assert len(pilot.app.backend.sessions) == 1
 
 
-async def test_keys_that_change_places_do_so() -> None:
+async def test_keys_that_change_places_do_so():
     async with opened(remapped(run="x", stop="r")) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("x")
@@ -50,7 +48,7 @@ async def test_keys_that_change_places_do_so() -> None:
         assert pilot.app.backend.sessions[-1].asked == ["stop"]
 
 
-async def test_each_key_of_a_list_works_and_a_comma_is_a_key() -> None:
+async def test_each_key_of_a_list_works_and_a_comma_is_a_key():
     async with opened(remapped(help=("f1", ","), back="backspace")) as pilot:
         for key in ("f1", ","):
             await pilot.press(key)
@@ -61,7 +59,7 @@ async def test_each_key_of_a_list_works_and_a_comma_is_a_key() -> None:
         assert isinstance(pilot.app.screen, MainScreen), "esc always goes back"
 
 
-async def test_what_names_a_key_names_the_new_one() -> None:
+async def test_what_names_a_key_names_the_new_one():
     async with opened(remapped(run="f5", open="alt+o", help="f1", machine="f6", measure="f7")) as pilot:
         assert "f5" in text_of(pilot, "#welcome")
         for key in ("alt+o", "f1"):
@@ -75,14 +73,14 @@ async def test_what_names_a_key_names_the_new_one() -> None:
         assert "f7 measure" in text_of(pilot, "#page-keys")
 
 
-async def test_open_on_another_key_opens_the_row_under_the_cursor() -> None:
+async def test_open_on_another_key_opens_the_row_under_the_cursor():
     async with opened(remapped(open="alt+o")) as pilot:
         await done_run(pilot)
         await pilot.press("alt+o")
         assert isinstance(pilot.app.screen, DetailScreen)
 
 
-async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(store: Store) -> None:
+async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(store):
     store.import_run(stream("saved"))
     async with opened(app_with(store, keymap=keymap_of([KeyLine("run", ("f5",), "config.toml, line 1", 1)]))) as pilot:
         await list_runs(pilot)
@@ -95,7 +93,7 @@ async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(store: Sto
 # ------------------------------------------------------------------ keys that are impossible now
 
 
-async def test_an_impossible_key_says_why_and_what_to_do(words: GoldenWords) -> None:
+async def test_an_impossible_key_says_why_and_what_to_do(words):
     async with opened(size=(80, 24)) as pilot:
         await pilot.press("x")
         words(text_of(pilot, "#status").split("   ")[0])
@@ -106,7 +104,7 @@ async def test_an_impossible_key_says_why_and_what_to_do(words: GoldenWords) -> 
         words(text_of(pilot, "#status").split("   ")[0])
 
 
-async def test_on_a_page_it_is_said_in_the_last_line_and_goes_away() -> None:
+async def test_on_a_page_it_is_said_in_the_last_line_and_goes_away():
     async with opened() as pilot:
         await pilot.press("m", "space")
         assert "Pause: " in text_of(pilot, "#page-keys")

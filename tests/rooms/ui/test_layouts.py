@@ -8,7 +8,7 @@ from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import PagedList
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 
@@ -16,7 +16,7 @@ SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 1
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_everything_important_is_visible_at_every_size(size: tuple[int, int]) -> None:
+async def test_everything_important_is_visible_at_every_size(size):
     async with fake_run.opened(size=size) as pilot:
         await done_run(pilot)
         text = "\n".join(await reads(pilot, "▲ GPU"))
@@ -26,7 +26,7 @@ async def test_everything_important_is_visible_at_every_size(size: tuple[int, in
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_sparkline_is_never_dropped(size: tuple[int, int]) -> None:
+async def test_the_sparkline_is_never_dropped(size):
     async with fake_run.opened(size=size) as pilot:
         await done_run(pilot)
         table = pilot.app.screen.query_one(TimingTable)
@@ -37,7 +37,7 @@ async def test_the_sparkline_is_never_dropped(size: tuple[int, int]) -> None:
         assert any("▄" in line or "▅" in line or "▃" in line for line in await reads(pilot, "▲ GPU"))
 
 
-async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_keys() -> None:
+async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_keys():
     async with fake_run.opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         lines = await reads(pilot, "kernel-active")
@@ -50,7 +50,7 @@ async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_key
             assert key in lines[-1]
 
 
-async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -> None:
+async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart():
     async with fake_run.opened(size=(120, 40)) as pilot:
         await done_run(pilot)
         text = "\n".join(await reads(pilot, "kernel-active"))
@@ -60,7 +60,7 @@ async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -
         assert pilot.app.screen.query_one("#chart").display
 
 
-async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None:
+async def test_at_200x60_workload_and_telemetry_stand_beside_the_table():
     async with fake_run.opened(size=(200, 60)) as pilot:
         await reads(pilot, "kernel-active")
         screen = pilot.app.screen
@@ -73,7 +73,7 @@ async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None
 
 
 @pytest.mark.parametrize("size", [(40, 12), (50, 16), (59, 20), (59, 30), (80, 12), (200, 15)])
-async def test_the_small_view_has_progress_rows_answer_and_keys(size: tuple[int, int]) -> None:
+async def test_the_small_view_has_progress_rows_answer_and_keys(size):
     async with fake_run.opened(size=size) as pilot:
         session = await fake_run.start_run(pilot)
         await fake_run.reach_gap(pilot, session)
@@ -89,7 +89,7 @@ async def test_the_small_view_has_progress_rows_answer_and_keys(size: tuple[int,
 
 
 @pytest.mark.parametrize("keys", ["enter", "g", "m", "K", "h", "?", ":", "T", "e", "o", "tab,enter"])
-async def test_every_page_at_40x12_shows_how_to_leave_and_leaves(keys: str) -> None:
+async def test_every_page_at_40x12_shows_how_to_leave_and_leaves(keys):
     async with fake_run.opened(size=(40, 12)) as pilot:
         await done_run(pilot)
         await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
@@ -106,7 +106,7 @@ async def test_every_page_at_40x12_shows_how_to_leave_and_leaves(keys: str) -> N
 
 
 @pytest.mark.parametrize("size", [(39, 24), (80, 11), (20, 5)])
-async def test_too_small_says_which_size_is_needed_and_the_run_goes_on(size: tuple[int, int]) -> None:
+async def test_too_small_says_which_size_is_needed_and_the_run_goes_on(size):
     async with fake_run.opened(size=(80, 24)) as pilot:
         session = await fake_run.start_run(pilot)
         await pilot.resize_terminal(*size)
@@ -118,7 +118,7 @@ async def test_too_small_says_which_size_is_needed_and_the_run_goes_on(size: tup
         assert any("done, 7 cases" in line for line in await reads(pilot, "▲ GPU"))
 
 
-async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all() -> None:
+async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all():
     async with fake_run.opened(
         fake_run.new_app(backend=fake_run.FakeBackend(telemetry=fake_run.readings(gpus=8))), size=(80, 24)
     ) as pilot:
@@ -129,7 +129,7 @@ async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all() 
 
 
 @pytest.mark.slow
-async def test_thousands_of_rows_start_and_scroll() -> None:
+async def test_thousands_of_rows_start_and_scroll():
     async with fake_run.opened(fake_run.new_app(PlanRequest(sizes="1:2001:1")), size=(80, 24)) as pilot:
         session = await fake_run.start_run(pilot)
         await fake_run.finish(pilot, session)
@@ -138,7 +138,7 @@ async def test_thousands_of_rows_start_and_scroll() -> None:
 
 
 @pytest.mark.parametrize(("glyphs", "sign"), [(UNICODE, "▸"), (ASCII, ">")])
-async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs: Glyphs, sign: str) -> None:
+async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs, sign):
     """Without colour nothing else shows it."""
     async with fake_run.opened(CpuGpuApp(AppOptions(), glyphs, backend=fake_run.FakeBackend())) as pilot:
         for key in ("", "T"):  # the list of workloads, then the one of themes
@@ -151,7 +151,7 @@ async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs: Glyphs, sign: s
                 await pilot.press("down")
 
 
-async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x24() -> None:
+async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x24():
     names = ("matmul", "fft", "sort", "svd", "solve")
     async with fake_run.opened(fake_run.new_app(PlanRequest(("survey",), only=names)), (80, 24)) as pilot:
         await done_run(pilot)

@@ -1,8 +1,6 @@
 """A recording in the app: the telemetry pane plays it, the status line shows REPLAY, and nothing can be run."""
 
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +8,6 @@ import pytest_asyncio
 from tests.helpers.app.fake_run import settled
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import ROOT
-from textual.pilot import Pilot
 
 from cpugpu_tui.telemetry.recording import Player, Trace, load
 from cpugpu_tui.ui.app import CpuGpuApp
@@ -33,7 +30,7 @@ class FastBackend(Backend):
 
 
 @pytest_asyncio.fixture(params=sorted(TRACES.glob("*.ndjson")), ids=lambda path: path.stem)
-async def replayed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Pilot[Any], Trace]]:
+async def replayed(request):
     """The app after the end of a recording."""
     trace = load(request.param)
     options = AppOptions(replay=trace)
@@ -49,7 +46,7 @@ def shown(app: Any) -> str:
     return "\n".join(str(strip.text) for strip in app.screen._compositor.render_strips())
 
 
-async def test_the_pane_shows_the_trace_and_the_status_line_says_so(replayed: tuple[Pilot[Any], Trace]) -> None:
+async def test_the_pane_shows_the_trace_and_the_status_line_says_so(replayed):
     pilot, trace = replayed
     app = pilot.app
     *_, last = trace
@@ -69,7 +66,7 @@ async def test_the_pane_shows_the_trace_and_the_status_line_says_so(replayed: tu
 
 
 @pytest.mark.parametrize("key", ["r", "f", "M"])
-async def test_nothing_is_run_or_measured(replayed: tuple[Pilot[Any], Trace], key: str) -> None:
+async def test_nothing_is_run_or_measured(replayed, key):
     pilot, trace = replayed
     await pilot.press(key)
     await pilot.pause()
@@ -82,13 +79,13 @@ async def test_nothing_is_run_or_measured(replayed: tuple[Pilot[Any], Trace], ke
     ("width", "said"),
     [(40, "ready"), (48, "ready · the demo has ended"), (60, "the demo has ended"), (80, "press r to play it")],
 )
-def test_a_notice_is_shown_in_whole_clauses_or_ends_in_an_ellipsis(width: int, said: str) -> None:
+def test_a_notice_is_shown_in_whole_clauses_or_ends_in_an_ellipsis(width, said):
     state = AppState(agent_ready=True, replay_tag="REPLAY", notice="the demo has ended; press r to play it")
     assert plain(status_line(state, width, UNICODE)).rstrip().endswith(said)
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width: int) -> None:
+def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width):
     state = AppState(replay_tag="REPLAY FAKE", replay="a.ndjson", replay_of="NVIDIA H200, recorded today")
     for glyphs in (UNICODE, ASCII):
         line = plain(status_line(state, width, glyphs))
@@ -101,15 +98,13 @@ def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width: int) 
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str | None]:
+def environment(tmp_path):
     """Folders of this test, without variables that configure the app."""
     folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
     return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}
 
 
-def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(
-    tmp_path: Path, environment: dict[str, str | None]
-) -> None:
+def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(tmp_path, environment):
     command = [sys.executable, "-m", "cpugpu_tui", "--replay", FAKE]
     with PtyApp(command, env=environment) as app:
         app.until_text(REPLAY_ENDED)
@@ -125,9 +120,7 @@ def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(
     [(("--replay", __file__), "test_replay.py"), (("--replay", FAKE, "--simulate", "default"), "--simulate")],
     ids=["no trace", "simulated too"],
 )
-def test_what_cannot_be_replayed_is_said_before_the_screen_changes(
-    environment: dict[str, str | None], options: tuple[str | Path, ...], cause: str
-) -> None:
+def test_what_cannot_be_replayed_is_said_before_the_screen_changes(environment, options, cause):
     with PtyApp([sys.executable, "-m", "cpugpu_tui", *options], columns=200, env=environment) as app:
         assert app.exit_code() == 2
         assert b"\x1b[?1049h" not in app.output

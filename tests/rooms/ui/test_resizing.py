@@ -44,7 +44,7 @@ async def at(pilot: Pilot[Any], size: tuple[int, int]) -> None:
     await settled(pilot, lambda: tuple(pilot.app.screen.size) == size)
 
 
-async def test_a_small_terminal_names_a_run_only_while_there_is_one() -> None:
+async def test_a_small_terminal_names_a_run_only_while_there_is_one():
     async with opened(size=(39, 12)) as pilot:
         await settled(pilot, lambda: any("Needs 40x12" in line for line in screen_lines(pilot)))
         assert not any("run" in line for line in screen_lines(pilot))
@@ -54,7 +54,7 @@ async def test_a_small_terminal_names_a_run_only_while_there_is_one() -> None:
         await settled(pilot, lambda: "continues" not in " ".join(screen_lines(pilot)))
 
 
-async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_blank() -> None:
+async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_blank():
     async with opened(size=(80, 24)) as pilot:
         session = await start_run(pilot)
         done, events = 0, whole_sweep(session.plan)
@@ -80,7 +80,7 @@ async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_bla
         await settled(pilot, lambda: any("done, 7 cases" in line for line in screen_lines(pilot)))
 
 
-async def test_the_highlighted_row_stays_in_sight() -> None:
+async def test_the_highlighted_row_stays_in_sight():
     async with opened(size=(120, 40)) as pilot:
         session = await start_run(pilot)
         session.put(*whole_sweep(session.plan))

@@ -4,7 +4,6 @@ import re
 
 from tests.helpers.app.fake_run import finished, opened, reach_gap, rounds, settled, start_run
 from tests.helpers.app.looking import done_run, reads, shown, table_of
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.ui.app_state import AS_RAN, Order
@@ -24,7 +23,7 @@ async def sort_by(pilot: Pilot[None], name: str) -> None:
     await pilot.press(*["s"] * (list(MEASURES).index(name) + 1))
 
 
-async def test_s_goes_through_the_measures_and_the_title_says_which(words: GoldenWords) -> None:
+async def test_s_goes_through_the_measures_and_the_title_says_which(words):
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         ran = sizes(pilot)
@@ -39,7 +38,7 @@ async def test_s_goes_through_the_measures_and_the_title_says_which(words: Golde
         assert (sizes(pilot), title(pilot)) == (ran, "Timings")
 
 
-async def test_the_highlighted_row_stays_highlighted_and_in_sight() -> None:
+async def test_the_highlighted_row_stays_highlighted_and_in_sight():
     async with opened() as pilot:
         await done_run(pilot)
         await pilot.press("home", "j")
@@ -52,7 +51,7 @@ async def test_the_highlighted_row_stays_highlighted_and_in_sight() -> None:
         await settled(pilot, lambda: pilot.app.state.cursor == key)
 
 
-async def test_during_a_run_rows_move_to_their_place_and_those_without_a_value_stand_last() -> None:
+async def test_during_a_run_rows_move_to_their_place_and_those_without_a_value_stand_last():
     async with opened() as pilot:
         session = await start_run(pilot)
         await sort_by(pilot, "GPU")
@@ -69,7 +68,7 @@ async def test_during_a_run_rows_move_to_their_place_and_those_without_a_value_s
         assert table_of(pilot).highlighted == second.key, "the person put it there"
 
 
-async def test_a_filter_and_a_new_run_keep_the_order() -> None:
+async def test_a_filter_and_a_new_run_keep_the_order():
     async with opened() as pilot:
         await done_run(pilot)
         await sort_by(pilot, "size")
@@ -81,7 +80,7 @@ async def test_a_filter_and_a_new_run_keep_the_order() -> None:
         assert sizes(pilot)[0] == 2048
 
 
-async def test_every_measure_sorts_by_its_own_value_and_names_both_directions() -> None:
+async def test_every_measure_sorts_by_its_own_value_and_names_both_directions():
     async with opened() as pilot:
         await done_run(pilot)
         run = pilot.app.state.run

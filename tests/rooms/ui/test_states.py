@@ -18,7 +18,6 @@ The names are those of the list in the design of the interface; `pytest -k no-dr
 import re
 import sqlite3
 import warnings
-from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from itertools import takewhile
 from pathlib import Path
@@ -30,8 +29,7 @@ from tests.helpers.app.fake_run import DEVICES, FakeBackend, finish, new_app, op
 from tests.helpers.app.looking import reads, screen_lines, table_of
 from tests.helpers.app.saved_runs import stream
 from tests.helpers.app.states import joined, slow_state, state
-from tests.helpers.golden import GoldenWords
-from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION, FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION, fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import Machine, machine
 from textual.pilot import Pilot
 
@@ -72,9 +70,7 @@ async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tu
         state("no-permission-at-all", 4, ("No permission", "/dev/nvidia")),
     ],
 )
-async def test_a_driver_that_does_not_start(
-    fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, code: int, sentences: tuple[str, ...]
-) -> None:
+async def test_a_driver_that_does_not_start(fake_nvml, machine, tmp_path, code, sentences):
     fake_nvml.set("init", code)
     await see_driver(machine, tmp_path, *sentences)
 
@@ -86,9 +82,7 @@ async def test_a_driver_that_does_not_start(
         state("no-permission", NO_PERMISSION, ("No permission", "/dev/nvidia1")),
     ],
 )
-async def test_a_gpu_that_cannot_be_read(
-    fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, code: int, sentences: tuple[str, ...]
-) -> None:
+async def test_a_gpu_that_cannot_be_read(fake_nvml, machine, tmp_path, code, sentences):
     machine.rows()
     fake_nvml.fail("*", code, gpu=1)
     await see_driver(machine, tmp_path, *sentences)
@@ -102,9 +96,7 @@ async def test_a_gpu_that_cannot_be_read(
         state("throttled", "throttle", 0x20, "! thermal"),
     ],
 )
-async def test_a_gpu_with_something_to_know_about(
-    fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, name: str, value: int, word: str, words: GoldenWords
-) -> None:
+async def test_a_gpu_with_something_to_know_about(fake_nvml, machine, tmp_path, name, value, word, words):
     """Its line has a sign and a word; its page (z, tab) has the sentences."""
     fake_nvml.set("count", 1)
     fake_nvml.set(name, value, gpu=0)
@@ -149,9 +141,9 @@ def torch_says(
     ],
 )
 async def test_a_torch_that_can_use_no_gpu(
-    monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, old: bool,
-    sentences: tuple[str, ...],
-) -> None:  # fmt: skip
+    monkeypatch, cuda, hip, visible, old,
+    sentences,
+):  # fmt: skip
     """The whole message is in the answer pane, and in the form beside the devices."""
     said = torch_says(monkeypatch, cuda, hip, visible, old)
     backend = FakeBackend()
@@ -176,9 +168,7 @@ async def test_a_torch_that_can_use_no_gpu(
         state("no-such-interpreter", False, ("interpreter", "--python PATH", "cannot run")),
     ],
 )
-async def test_an_interpreter_that_will_not_do(
-    bare_python: Path, tmp_path: Path, has_python: bool, sentences: tuple[str, ...]
-) -> None:
+async def test_an_interpreter_that_will_not_do(bare_python, tmp_path, has_python, sentences):
     python = str(bare_python) if has_python else str(tmp_path / "no" / "python")
     app = CpuGpuApp(AppOptions(python=python, database=tmp_path / "results.db"))
     async with ShownApp(app) as pilot:
@@ -226,8 +216,8 @@ async def run_to_its_end(pilot: Pilot[Any]) -> None:
     ],
 )  # fmt: skip
 async def test_a_row_that_failed_says_why_and_what_to_do_where_the_cursor_is(
-    tmp_path: Path, simulation: Simulation, request_: dict[str, Any], word: str, facts: tuple[str, ...]
-) -> None:
+    tmp_path, simulation, request_, word, facts
+):
     async with ShownApp(simulated_app(tmp_path, simulation, **request_)) as pilot:
         await run_to_its_end(pilot)
         failure = next(row.failure for row in pilot.app.state.run.rows.values() if row.case.size == 128)
@@ -242,7 +232,7 @@ async def test_a_row_that_failed_says_why_and_what_to_do_where_the_cursor_is(
 
 
 @pytest.mark.parametrize("name", [state("unsupported-dtype", "float16")])
-async def test_a_dtype_that_torch_does_not_support_here(name: str) -> None:
+async def test_a_dtype_that_torch_does_not_support_here(name):
     async with opened(new_app(PlanRequest(("matmul",), sizes="64,128", dtype=name)), size=SMALL) as pilot:
         session = await start_run(pilot)
         case = session.plan.cases[0]
@@ -263,9 +253,7 @@ async def test_a_dtype_that_torch_does_not_support_here(name: str) -> None:
         state("simulated-without-gpu", Simulation(gpus=0), (), ("no GPU", "gpus=0")),
     ],
 )  # fmt: skip
-async def test_a_row_with_something_to_know_about(
-    tmp_path: Path, simulation: Simulation, keys: tuple[str, ...], sentences: tuple[str, ...]
-) -> None:
+async def test_a_row_with_something_to_know_about(tmp_path, simulation, keys, sentences):
     async with ShownApp(simulated_app(tmp_path, simulation)) as pilot:
         await run_to_its_end(pilot)
         table_of(pilot).focus()
@@ -321,9 +309,9 @@ def foreign(folder: Path) -> Path:
     ],
 )
 async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], Path], brief: str,
-    sentences: tuple[str, ...],
-) -> None:  # fmt: skip
+    tmp_path, monkeypatch, make, brief,
+    sentences,
+):  # fmt: skip
     path = make(tmp_path)
     if make is read_only:  # to root nothing is; that modes are seen is told in test_history_backend.py
         monkeypatch.setattr(store_read_only, "is_read_only", lambda _: True)
@@ -335,7 +323,7 @@ async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
         assert brief in joined(screen_lines(pilot)[:1]), "the status line says it all the time"
 
 
-def test_the_list_of_states_is_whole() -> None:
+def test_the_list_of_states_is_whole():
     """The names in this module's docstring are exactly those of the tests."""
     told = set(re.findall(r"`([a-z][a-z0-9-]+)`", __doc__ or ""))
     source = "".join(

@@ -41,9 +41,7 @@ def config_file(folder: Path, name: str, text: str) -> Path:
         state("broken-workload-file", "own.py", "x = (\n", ("--workloads", "{}"), ("own.py, line 1:", "SyntaxError")),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_before_the_screen_changes(
-    tmp_path: Path, file: str, text: str, arguments: tuple[str, ...], sentences: tuple[str, ...]
-) -> None:
+def test_what_is_wrong_with_a_file_is_said_before_the_screen_changes(tmp_path, file, text, arguments, sentences):
     path = config_file(tmp_path, file, text) if file else tmp_path
     with start(tmp_path, *(argument.format(path) for argument in arguments)) as app:
         assert app.exit_code() == 2
@@ -55,7 +53,7 @@ def test_what_is_wrong_with_a_file_is_said_before_the_screen_changes(
 
 
 @pytest.mark.parametrize("_name", [state("broken-theme", "")])
-def test_a_broken_theme_of_ones_own_is_a_sentence_and_the_app_opens(tmp_path: Path, _name: str) -> None:
+def test_a_broken_theme_of_ones_own_is_a_sentence_and_the_app_opens(tmp_path, _name):
     config_file(tmp_path, "themes/mine.toml", 'name = "mine"\nprimary = "reddish"\n')
     with start(tmp_path) as app:
         app.until_text("ready")
@@ -65,7 +63,7 @@ def test_a_broken_theme_of_ones_own_is_a_sentence_and_the_app_opens(tmp_path: Pa
 
 
 @pytest.mark.parametrize("_name", [state("too-small", "")])
-def test_a_terminal_that_is_too_small_says_which_size_it_takes(tmp_path: Path, _name: str) -> None:
+def test_a_terminal_that_is_too_small_says_which_size_it_takes(tmp_path, _name):
     with start(tmp_path, size=(39, 12)) as app:
         app.until_text("Needs 40x12")
         app.resize(80, 24)
@@ -73,7 +71,7 @@ def test_a_terminal_that_is_too_small_says_which_size_it_takes(tmp_path: Path, _
 
 
 @pytest.mark.parametrize("_name", [state("term-dumb", "")])
-def test_a_dumb_terminal_is_refused_with_what_to_do_in_place(tmp_path: Path, _name: str) -> None:
+def test_a_dumb_terminal_is_refused_with_what_to_do_in_place(tmp_path, _name):
     with start(tmp_path, TERM="dumb") as app:
         assert app.exit_code() == 4
         assert "cpugpu-tui run" in joined(app.lines)
@@ -88,7 +86,7 @@ def test_a_dumb_terminal_is_refused_with_what_to_do_in_place(tmp_path: Path, _na
         state("no-color", {"NO_COLOR": "1"}),
     ],
 )
-def test_a_poor_terminal_loses_no_meaning(tmp_path: Path, env: dict[str, str]) -> None:
+def test_a_poor_terminal_loses_no_meaning(tmp_path, env):
     """The winner has a word and a sign, the focus has a mark, and no character is a question mark."""
     with start(tmp_path, **env) as app:
         app.until_text("Press r")

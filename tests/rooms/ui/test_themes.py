@@ -55,12 +55,12 @@ def write(folder: Path, **texts: str) -> Path:
 # ------------------------------------------------------------------ the shipped ones
 
 
-def test_the_formula_is_the_standards() -> None:
+def test_the_formula_is_the_standards():
     assert contrast(Color.parse("#000"), Color.parse("#fff")) == pytest.approx(21)
     assert contrast(Color.parse("#777777"), Color.parse("#ffffff")) == pytest.approx(4.48, abs=0.005)
 
 
-def test_every_shipped_file_loads_and_the_default_is_among_them() -> None:
+def test_every_shipped_file_loads_and_the_default_is_among_them():
     assert SHIPPED_ERRORS == []
     assert len(SHIPPED) == len(list(shipped_folder().glob("*.toml")))
     assert {DEFAULT_THEME, "paper", "cvd-safe"} <= {theme.name for theme in SHIPPED}
@@ -73,7 +73,7 @@ CURSORS = ("block-cursor", "block-cursor-blurred")
 
 @EVERY
 @pytest.mark.parametrize("ground", GROUNDS)
-def test_text_can_be_read_in_every_theme_also_textuals(theme: Theme, ground: str) -> None:
+def test_text_can_be_read_in_every_theme_also_textuals(theme, ground):
     for name in TEXTS:
         assert shown(theme, name, ground) >= 4.5, name
     for name in SERIES:
@@ -82,7 +82,7 @@ def test_text_can_be_read_in_every_theme_also_textuals(theme: Theme, ground: str
 
 @EVERY
 @pytest.mark.parametrize("cursor", CURSORS)
-def test_a_row_can_be_read_under_the_cursor_and_the_cursor_can_be_seen(theme: Theme, cursor: str) -> None:
+def test_a_row_can_be_read_under_the_cursor_and_the_cursor_can_be_seen(theme, cursor):
     ground = f"{cursor}-background"
     for name in (f"{cursor}-foreground", "foreground"):
         assert shown(theme, name, ground) >= 4.5, name
@@ -92,7 +92,7 @@ def test_a_row_can_be_read_under_the_cursor_and_the_cursor_can_be_seen(theme: Th
 
 
 @EACH
-def test_a_theme_of_ours_is_shown_as_it_is_written(theme: Theme) -> None:
+def test_a_theme_of_ours_is_shown_as_it_is_written(theme):
     """A corrected colour would be one that the theme's author did not choose."""
     variables = {**theme.to_color_system().generate(), **theme.variables}
     assert set(SERIES) <= set(theme.variables)
@@ -100,14 +100,14 @@ def test_a_theme_of_ours_is_shown_as_it_is_written(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("name", ["beacon", "noon"])
-def test_high_contrast_is_high(name: str) -> None:
+def test_high_contrast_is_high(name):
     theme = next(theme for theme in SHIPPED if theme.name == name)
     for ground in GROUNDS:
         assert min(shown(theme, text, ground) for text in (*TEXTS, *SERIES)) >= 7
 
 
 @pytest.mark.parametrize("name", ["ink", "newsprint"])
-def test_monochrome_has_no_colour(name: str) -> None:
+def test_monochrome_has_no_colour(name):
     theme = next(theme for theme in SHIPPED if theme.name == name)
     for text in (*GROUNDS, *TEXTS, *SERIES):
         assert Color.parse(colours(theme)[text]).hsl.s <= 0.1, text
@@ -115,7 +115,7 @@ def test_monochrome_has_no_colour(name: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("ground", GROUNDS)
-def test_texts_can_still_be_read_in_256_colours(theme: Theme, ground: str) -> None:
+def test_texts_can_still_be_read_in_256_colours(theme, ground):
     """Return the colour as tmux and many terminals show it."""
     named = {name: in_256(Color.parse(value)) for name, value in colours(theme).items() if name in (*TEXTS, ground)}
     for name in TEXTS:
@@ -138,7 +138,7 @@ PALETTES = {
 
 @pytest.mark.parametrize("palette", PALETTES)
 @pytest.mark.parametrize("name", ["ansi-dark", "ansi-light"])
-def test_sixteen_colours_can_be_read_on_the_ground_they_are_made_for(name: str, palette: str) -> None:
+def test_sixteen_colours_can_be_read_on_the_ground_they_are_made_for(name, palette):
     theme = next(theme for theme in SHIPPED if theme.name == name)
     sixteen = [Color.parse(f"#{code}") for code in PALETTES[palette].split()]
     ground, ink = (sixteen[0], sixteen[7]) if theme.dark else (sixteen[15], sixteen[0])
@@ -148,7 +148,7 @@ def test_sixteen_colours_can_be_read_on_the_ground_they_are_made_for(name: str, 
         assert contrast(ink if number < 0 else sixteen[number], ground) >= 3, text
 
 
-def test_the_list_is_long_and_names_no_two_themes_alike() -> None:
+def test_the_list_is_long_and_names_no_two_themes_alike():
     assert len(SHIPPED) >= 12
     names = {theme.name for theme in SHIPPED}
     assert names & set(BUILTIN_THEMES) == {"ansi-dark", "ansi-light"}
@@ -186,19 +186,19 @@ def lab(colour: Color) -> tuple[float, float, float]:
 
 @EACH
 @pytest.mark.parametrize("sight", COLOUR_BLIND)
-def test_cpu_and_gpu_differ_for_every_kind_of_sight(theme: Theme, sight: str) -> None:
+def test_cpu_and_gpu_differ_for_every_kind_of_sight(theme, sight):
     cpu, gpu = (as_seen(Color.parse(theme.variables[name]), COLOUR_BLIND[sight]) for name in (SERIES_CPU, SERIES_GPU))
     assert difference(cpu, gpu) >= 30
 
 
 @EACH
-def test_the_curve_with_copies_differs_from_the_other_two(theme: Theme) -> None:
+def test_the_curve_with_copies_differs_from_the_other_two(theme):
     cpu, gpu, copies = (Color.parse(theme.variables[name]) for name in SERIES)
     assert min(difference(copies, cpu), difference(copies, gpu)) >= 15
 
 
 @pytest.mark.parametrize("sight", COLOUR_BLIND)
-def test_good_warning_and_bad_differ_for_every_kind_of_sight_in_the_safe_theme(sight: str) -> None:
+def test_good_warning_and_bad_differ_for_every_kind_of_sight_in_the_safe_theme(sight):
     theme = next(theme for theme in SHIPPED if theme.name == "cvd-safe")
     named = (theme.success, theme.warning, theme.error, theme.variables[SERIES_GPU])
     good, warning, bad, gpu = (as_seen(Color.parse(str(colour)), COLOUR_BLIND[sight]) for colour in named)
@@ -217,7 +217,7 @@ class Painted(App[None]):
         yield Static("gpu", id="gpu")
 
 
-async def test_every_theme_can_be_applied_to_a_running_app() -> None:
+async def test_every_theme_can_be_applied_to_a_running_app():
     app = Painted()
     async with app.run_test() as pilot:
         for theme in SHIPPED:
@@ -253,7 +253,7 @@ async def test_every_theme_can_be_applied_to_a_running_app() -> None:
         ('name = "a,b"\nprimary = "red"', ["`name`", "'a,b'"]),
     ],
 )
-def test_a_broken_file_is_one_sentence_that_names_file_and_key(tmp_path: Path, text: str, said: list[str]) -> None:
+def test_a_broken_file_is_one_sentence_that_names_file_and_key(tmp_path, text, said):
     themes, errors = load_themes(write(tmp_path, broken=text, fine=GOOD))
     assert [theme.name for theme in themes] == ["mine"]
     (error,) = errors
@@ -263,7 +263,7 @@ def test_a_broken_file_is_one_sentence_that_names_file_and_key(tmp_path: Path, t
     assert "\n" not in error.message
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "folder.toml").mkdir()
     (tmp_path / "latin.toml").write_bytes(b'name = "caf\xe9"')
     (tmp_path / "gone.toml").symlink_to(tmp_path / "nowhere")
@@ -272,18 +272,18 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     assert [next(n for n in ("folder", "latin", "gone") if n in str(e)) for e in errors] == ["folder", "gone", "latin"]
 
 
-def test_two_files_with_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_two_files_with_one_name_are_told_apart(tmp_path):
     themes, errors = load_themes(write(tmp_path, one=GOOD, two=GOOD))
     assert len(themes) == 1
     assert "two.toml" in str(errors[0])
     assert "'mine'" in str(errors[0])
 
 
-def test_a_folder_that_does_not_exist_has_no_themes(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist_has_no_themes(tmp_path):
     assert load_themes(tmp_path / "none") == ([], [])
 
 
-def test_a_persons_theme_joins_the_shipped_ones_and_replaces_its_namesake(tmp_path: Path) -> None:
+def test_a_persons_theme_joins_the_shipped_ones_and_replaces_its_namesake(tmp_path):
     write(tmp_path, mine=GOOD, slate='name = "slate"\nprimary = "#ff0000"', broken="name = ")
     listed, errors = all_themes(tmp_path)
     origins = {name: origin for name, _, origin in listed}
@@ -305,7 +305,7 @@ def test_a_persons_theme_joins_the_shipped_ones_and_replaces_its_namesake(tmp_pa
 @example("$primary")
 @example("auto 50%")
 @example("initial")
-def test_what_loads_can_be_applied(value: str) -> None:
+def test_what_loads_can_be_applied(value):
     """A value that loads but does not parse as CSS would end the app when the theme is chosen."""
     import json
     from tempfile import TemporaryDirectory

@@ -8,7 +8,6 @@ from tests.helpers.app.fuzz import send_at_once
 from tests.helpers.app.looking import done_run, shown
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
 
-from cpugpu_tui.store import Store
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
@@ -16,7 +15,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 
 
 @pytest.mark.parametrize("second", ["enter", "escape", "ctrl+c"])
-async def test_a_box_that_is_closed_twice_closes_nothing_behind_it(second: str) -> None:
+async def test_a_box_that_is_closed_twice_closes_nothing_behind_it(second):
     async with opened() as pilot:
         await pilot.press("T")
         send_at_once(pilot.app, "enter", second)
@@ -25,7 +24,7 @@ async def test_a_box_that_is_closed_twice_closes_nothing_behind_it(second: str) 
         assert isinstance(pilot.app.screen, HelpScreen)
 
 
-async def test_what_is_typed_after_quitting_begins_no_run() -> None:
+async def test_what_is_typed_after_quitting_begins_no_run():
     app = new_app()
     async with opened(app) as pilot:
         await settled(pilot, lambda: app.state.agent_ready)
@@ -34,7 +33,7 @@ async def test_what_is_typed_after_quitting_begins_no_run() -> None:
     assert app.backend.sessions == []
 
 
-async def test_what_comes_while_the_app_ends_finds_pages_without_widgets_and_does_no_harm() -> None:
+async def test_what_comes_while_the_app_ends_finds_pages_without_widgets_and_does_no_harm():
     async with opened() as pilot:
         await pilot.press("?")
         await pilot.app.screen.query("*").remove()  # as the end of the app does, a screen at a time
@@ -43,7 +42,7 @@ async def test_what_comes_while_the_app_ends_finds_pages_without_widgets_and_doe
 
 
 @pytest.mark.parametrize("opens", ["T", "e", ":", "enter", "/", "/x", "?", "m", "K"])
-async def test_ctrl_c_leaves_from_wherever_one_is(opens: str) -> None:
+async def test_ctrl_c_leaves_from_wherever_one_is(opens):
     app = new_app()
     async with opened(app) as pilot:
         await done_run(pilot)
@@ -56,9 +55,7 @@ async def test_ctrl_c_leaves_from_wherever_one_is(opens: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_enter_opens_a_row_of_a_saved_run_before_its_table_is_laid_out(
-    store: Store, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_enter_opens_a_row_of_a_saved_run_before_its_table_is_laid_out(store, size, monkeypatch):
     store.import_run(stream("a"))
     app = app_with(store)
     show = app.history._put

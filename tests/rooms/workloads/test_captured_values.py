@@ -35,7 +35,7 @@ def closure() -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("function", [forward, closure(), twice], ids=["globals", "closure", "function beside it"])
-def test_what_it_uses_goes_where_its_arguments_go(function: Callable[..., Any]) -> None:
+def test_what_it_uses_goes_where_its_arguments_go(function):
     made, x = with_captured(function), torch.rand(2, 4)
     assert torch.equal(made(x), function(x))
     assert moved(made, "meta")(x.to("meta")).device.type == "meta"
@@ -44,7 +44,7 @@ def test_what_it_uses_goes_where_its_arguments_go(function: Callable[..., Any]) 
     assert torch.allclose(exact.float(), function(x))
 
 
-def test_the_original_values_stay_as_they_are() -> None:
+def test_the_original_values_stay_as_they_are():
     made = copy.deepcopy(with_captured(forward))
     with torch.no_grad():
         for each in (*made.parameters(), *made.buffers()):
@@ -54,7 +54,7 @@ def test_the_original_values_stay_as_they_are() -> None:
     assert float(net.weight.detach().abs().max()) > 0
 
 
-def test_a_function_without_such_values_stays_itself() -> None:
+def test_a_function_without_such_values_stays_itself():
     def plain(x: Any) -> Any:
         return x * 2
 
@@ -62,6 +62,6 @@ def test_a_function_without_such_values_stays_itself() -> None:
     assert with_captured(torch.matmul) is torch.matmul
 
 
-def test_an_optimizer_is_refused_because_it_would_train_the_original() -> None:
+def test_an_optimizer_is_refused_because_it_would_train_the_original():
     with pytest.raises(UsageError, match="optimizer"):
         with_captured(train)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.command_line import ROOT, CommandLine
+from tests.helpers.command_line import ROOT
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.errors import EXIT_OK
@@ -15,7 +15,7 @@ from cpugpu_tui.timing.own_code import examine
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.timing.torch_machine import TorchMachine
-from cpugpu_tui.workloads import PRESETS, Part, Workload, find
+from cpugpu_tui.workloads import PRESETS, Workload, find
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code
@@ -31,7 +31,7 @@ SURVEY_BYTES = 1e9
 
 
 @pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
+def _threads():
     before = torch.get_num_threads()
     torch.manual_seed(1)  # `random` draws from it; 3 of its 6 standard deviations are exceeded by chance in 1 of 200
     yield
@@ -68,16 +68,14 @@ def spoiled(result: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
-def test_each_agrees_with_float64_at_its_smallest_size_in_every_element_type_that_it_lists(
-    name: str, dtype: str
-) -> None:
+def test_each_agrees_with_float64_at_its_smallest_size_in_every_element_type_that_it_lists(name, dtype):
     for check, result in checks(name, dtype):
         found = check(result)
         assert found.error <= found.tolerance / 2
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_a_planted_error_is_caught_in_every_workload(name: str) -> None:
+def test_a_planted_error_is_caught_in_every_workload(name):
     # Moments tell 1e-2 from chance only if there are many numbers.
     size = find(name).sizes[-1] if find(name).draws else None
     for check, result in checks(name, size=size):
@@ -90,7 +88,7 @@ def test_a_planted_error_is_caught_in_every_workload(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sort", "knn", "topk"])
-def test_wrong_places_are_caught(name: str) -> None:
+def test_wrong_places_are_caught(name):
     for check, (numbers, places) in checks(name, size=find(name).sizes[1]):
         for wrong in (places.roll(1, 0), places.roll(1, -1) * 0, (places + 1) % places.max()):
             with pytest.raises(CaseError):
@@ -98,7 +96,7 @@ def test_wrong_places_are_caught(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_none_is_accused_by_the_traps_of_own_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_none_is_accused_by_the_traps_of_own_code(name, monkeypatch):
     item = find(name)
     for variant in item.steps():
 
@@ -120,28 +118,28 @@ def test_none_is_accused_by_the_traps_of_own_code(name: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", ["conv2d", "attention", "transformer-decode", "knn", "cnn", "cnn-training", "einsum"])
-def test_flops_are_those_that_torch_counts(name: str) -> None:
+def test_flops_are_those_that_torch_counts(name):
     item = find(name)
     for size in item.sizes[:2]:
         assert item.flops(size) == Workload.flops(item, size) > 0
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"embedding", "sparse-matmul"}))
-def test_bytes_are_those_of_inputs_and_result(name: str) -> None:
+def test_bytes_are_those_of_inputs_and_result(name):
     """Except where only a part is read, and where torch has no shapes."""
     item = find(name)
     assert item.bytes_moved(item.sizes[1], 4) == Workload.bytes_moved(item, item.sizes[1], 4)
 
 
 @pytest.mark.parametrize("part", [*SURVEYED, *MORE], ids=lambda part: part.workload)
-def test_a_survey_fits_into_little_memory_and_stays_within_the_default_sizes(part: Part) -> None:
+def test_a_survey_fits_into_little_memory_and_stays_within_the_default_sizes(part):
     item = find(part.workload)
     assert item.sizes[0] == part.sizes[0] < part.sizes[-1] <= item.sizes[-1]
     for dtype in item.dtypes:
         assert item.costs(part.variants[0], part.sizes[-1], ITEMSIZE_BYTES[dtype]).memory_bytes < SURVEY_BYTES
 
 
-def test_all_are_listed_after_the_publications_work_and_run_on_a_simulated_gpu(cpugpu: CommandLine) -> None:
+def test_all_are_listed_after_the_publications_work_and_run_on_a_simulated_gpu(cpugpu):
     presets = [preset for preset in PRESETS.values() if preset.name not in (SURVEY, SURVEY_ALL)]
     parts = {part.workload for preset in presets for part in preset.parts}
     assert max(map(BUILT_IN.index, parts)) < min(map(BUILT_IN.index, NAMES))
@@ -151,7 +149,7 @@ def test_all_are_listed_after_the_publications_work_and_run_on_a_simulated_gpu(c
     assert finished == set(NAMES)
 
 
-def test_the_page_names_each_with_its_default_sizes() -> None:
+def test_the_page_names_each_with_its_default_sizes():
     page = (ROOT / "docs" / "catalogue.md").read_text()
     for name in NAMES:
         (line,) = [row for row in page.splitlines() if row.startswith("|") and f"`{name}`" in row and "…" in row]
@@ -159,7 +157,7 @@ def test_the_page_names_each_with_its_default_sizes() -> None:
         assert f"| {low:,} … {high:,} |" in line
 
 
-def test_each_is_held_against_a_published_figure_with_its_source() -> None:
+def test_each_is_held_against_a_published_figure_with_its_source():
     page = (ROOT / "docs" / "crossovers.md").read_text()
     held = set(re.findall(r"^\| `([a-z0-9-]+)` \| .+\]", page, flags=re.MULTILINE))
     assert set(BUILT_IN) - {part.workload for part in MORE} <= held

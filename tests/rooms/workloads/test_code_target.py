@@ -1,7 +1,5 @@
 """A function of a file or module: how it is found, where its arguments come from, what is wrong with it."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -40,7 +38,7 @@ constant = 3
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     path = tmp_path / "my_model.py"
     path.write_text(FILE)
     return path
@@ -61,23 +59,23 @@ def made(target: str, *lets: tuple[str, str], n: int = 4) -> tuple[CodeWorkload,
         ("x @ x", None),
     ],
 )
-def test_a_target_is_told_from_an_expression(text: str, parts: tuple[str, str] | None) -> None:
+def test_a_target_is_told_from_an_expression(text, parts):
     assert parse_target(text) == parts
 
 
-def test_arguments_come_from_the_function_inputs_beside_it(file: Path) -> None:
+def test_arguments_come_from_the_function_inputs_beside_it(file):
     _, inputs = made(f"{file}:weighted")
     assert [tuple(each.shape) for each in inputs[0]] == [(4, 8), (8,)]
     assert inputs.function(*inputs).tolist() == [16.0] * 4
 
 
-def test_the_size_and_the_device_are_passed_by_name(file: Path) -> None:
+def test_the_size_and_the_device_are_passed_by_name(file):
     workload, inputs = made(f"{file}:sized", n=3)
     assert workload.place("default", inputs, "cpu")[-1] == "cpu"
     assert inputs.function(*inputs).shape == (3,)
 
 
-def test_a_function_of_a_package_takes_lets() -> None:
+def test_a_function_of_a_package_takes_lets():
     _, inputs = made("torch.nn.functional:softmax", ("input", "torch.ones(n)"), ("dim", "0"))
     assert inputs.function(*inputs).tolist() == [0.25] * 4
 
@@ -85,7 +83,7 @@ def test_a_function_of_a_package_takes_lets() -> None:
 @pytest.mark.parametrize(
     ("function", "named"), [("missing", "'missing'"), ("constant", "int"), ("broken", "x")], ids=lambda text: text[:9]
 )
-def test_what_cannot_be_called_is_named(tmp_path: Path, function: str, named: str) -> None:
+def test_what_cannot_be_called_is_named(tmp_path, function, named):
     path = tmp_path / "other.py"
     path.write_text(FILE.replace("def inputs", "def no_inputs"))
     with pytest.raises(UsageError) as error:
@@ -97,7 +95,7 @@ def test_what_cannot_be_called_is_named(tmp_path: Path, function: str, named: st
 @pytest.mark.parametrize(
     ("text", "named"), [("x = (", "line 1"), ("raise SystemExit(9)", "9"), ("import nowhere", "nowhere")]
 )
-def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path, text: str, named: str) -> None:
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path, text, named):
     path = tmp_path / "bad.py"
     path.write_text(f"{text}\ndef f(): return 1")
     with pytest.raises(UsageError) as error:
@@ -106,7 +104,7 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path, t
     assert named in error.value.message
 
 
-def test_an_error_in_the_file_names_its_line(file: Path) -> None:
+def test_an_error_in_the_file_names_its_line(file):
     code = own_code(f"{file}:broken", lets=(("x", "torch.ones(n)"),))
     inputs = CodeWorkload(code)._made(4, torch.float32, 1)
     with pytest.raises(TypeError) as error:
@@ -114,13 +112,13 @@ def test_an_error_in_the_file_names_its_line(file: Path) -> None:
     assert place_of(error.value, code) == "my_model.py, line 24: "
 
 
-def test_a_changed_file_is_other_code(file: Path) -> None:
+def test_a_changed_file_is_other_code(file):
     before = own_code(f"{file}:sized")
     file.write_text(FILE + "\n# changed\n")
     assert own_code(f"{file}:sized").sha256 != before.sha256
 
 
-def test_a_file_that_was_edited_since_it_was_shown_does_not_run(file: Path) -> None:
+def test_a_file_that_was_edited_since_it_was_shown_does_not_run(file):
     code = own_code(f"{file}:forward")
     file.write_text(f"raise RuntimeError\n{file.read_text()}")
     with pytest.raises(UsageError, match="has changed since this run was started"):

@@ -16,7 +16,7 @@ EVERY = [(name, variant, dtype) for name in SIZES for variant in find(name).step
 
 
 @pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small(monkeypatch):
     monkeypatch.setattr(Workload, "setting", Setting("small"))
 
 
@@ -28,7 +28,7 @@ def placed(name: str, variant: str, dtype: str = "float32", n: int | None = None
 
 
 @pytest.mark.parametrize(("name", "variant", "dtype"), EVERY)
-def test_every_variant_gives_the_float64_result(name: str, variant: str, dtype: str) -> None:
+def test_every_variant_gives_the_float64_result(name, variant, dtype):
     item = find(name)
     inputs, given = placed(name, variant, dtype)
     doubles = tuple(doubled(tensor) for tensor in inputs)
@@ -39,14 +39,14 @@ def test_every_variant_gives_the_float64_result(name: str, variant: str, dtype: 
 
 
 @pytest.mark.parametrize(("name", "variant"), sorted({(name, variant) for name, variant, _ in EVERY}))
-def test_costs_are_known_before_anything_is_made(name: str, variant: str) -> None:
+def test_costs_are_known_before_anything_is_made(name, variant):
     costs = find(name).costs(variant, SIZES[name], ITEMSIZE_BYTES["float32"])
     assert costs.bytes_moved > 0
     assert costs.memory_bytes >= costs.bytes_moved / 4
     assert costs.flops >= 0
 
 
-def test_every_case_of_a_small_scale_is_affordable() -> None:
+def test_every_case_of_a_small_scale_is_affordable():
     for preset in PRESETS.values():
         for part in preset.small.parts if preset.small else ():
             for variant in part.variants:

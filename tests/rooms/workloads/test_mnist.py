@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import Setting, Workload, find
@@ -45,7 +44,7 @@ def drawn(count: int, seed: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
 # ------------------------------------------------------------------ drawn digits
 
 
-def test_one_seed_gives_the_same_bytes_on_one_thread_and_on_two() -> None:
+def test_one_seed_gives_the_same_bytes_on_one_thread_and_on_two():
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -59,7 +58,7 @@ def test_one_seed_gives_the_same_bytes_on_one_thread_and_on_two() -> None:
     assert not torch.equal(one[0], drawn(6000, seed=6)[0])
 
 
-def test_all_ten_digits_come_and_no_two_images_are_alike() -> None:
+def test_all_ten_digits_come_and_no_two_images_are_alike():
     images, labels = drawn(2000)
     assert images.shape == (2000, 28, 28)
     assert images.dtype == torch.uint8
@@ -75,11 +74,11 @@ def network(seed: int, widths: tuple[int, ...] = (784, 128, 10)) -> Network:
 
 
 @pytest.fixture(scope="module")
-def small() -> data.Digits:
+def small():
     return data.load(Setting("small"))
 
 
-def test_training_learns(small: data.Digits) -> None:
+def test_training_learns(small):
     trained, epochs = network(1), []
     untrained = evaluate(trained, small, 100)
     torch.manual_seed(1)
@@ -93,7 +92,7 @@ def test_training_learns(small: data.Digits) -> None:
     assert {steps for _, _, steps in epochs} == {63}
 
 
-def test_nets_trained_from_other_seeds_agree_in_loss_and_accuracy(small: data.Digits) -> None:
+def test_nets_trained_from_other_seeds_agree_in_loss_and_accuracy(small):
     """Tolerance for whole trainings, because random numbers of dropout differ between devices."""
     found = []
     for seed in (1, 2, 3):
@@ -106,7 +105,7 @@ def test_nets_trained_from_other_seeds_agree_in_loss_and_accuracy(small: data.Di
     assert max(accuracies) - min(accuracies) < 0.05
 
 
-def test_a_restart_puts_weights_and_optimiser_back(small: data.Digits) -> None:
+def test_a_restart_puts_weights_and_optimiser_back(small):
     trained = network(1)
     before = trained.flat()
     images, labels = small.train_images[:32], small.train_labels[:32]
@@ -120,7 +119,7 @@ def test_a_restart_puts_weights_and_optimiser_back(small: data.Digits) -> None:
     assert torch.equal(once, trained.flat()), "Adam's moments and step count begin anew"
 
 
-def test_publication_5_builds_trains_and_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_publication_5_builds_trains_and_evaluates(monkeypatch):
     monkeypatch.setattr(Workload, "setting", Setting("small"))
     item, told = find("mnist-mlp"), Told()
     item.prepare_written("pageable", 32, "cpu")
@@ -138,7 +137,7 @@ def test_publication_5_builds_trains_and_evaluates(monkeypatch: pytest.MonkeyPat
     assert find("mnist-mlp-width").as_written is None
 
 
-def test_a_network_that_learns_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_learns_wrong_is_noticed(monkeypatch):
     monkeypatch.setattr(Workload, "setting", Setting("small"))
     item = find("mnist-mlp")
     inputs = item.inputs(32, torch.float32, torch.Generator().manual_seed(1))
@@ -170,7 +169,7 @@ def write_idx(folder: Path, count: int = 20, suffix: str = "", **more: Any) -> P
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("place", ["", "MNIST/raw"])
-def test_a_persons_files_are_found_plain_or_packed(tmp_path: Path, suffix: str, place: str) -> None:
+def test_a_persons_files_are_found_plain_or_packed(tmp_path, suffix, place):
     write_idx(tmp_path / place, suffix=suffix)
     images, labels = data.read_idx(str(tmp_path), "train")
     wanted = drawn(20)
@@ -212,16 +211,14 @@ def bomb(folder: Path) -> None:
         pytest.param(bomb, "15,696", id="bomb"),
     ],
 )
-def test_a_file_that_is_not_what_it_should_be_is_refused_with_cause_and_remedy(
-    tmp_path: Path, spoil: Any, named: str, words: GoldenWords
-) -> None:
+def test_a_file_that_is_not_what_it_should_be_is_refused_with_cause_and_remedy(tmp_path, spoil, named, words):
     spoil(write_idx(tmp_path))
     with pytest.raises(UsageError, match=named) as caught:
         data.read_idx(str(tmp_path), "train")
     words(str(caught.value).replace(str(tmp_path), "."))
 
 
-def test_a_bomb_is_never_unpacked(tmp_path: Path) -> None:
+def test_a_bomb_is_never_unpacked(tmp_path):
     """The header limits the bytes that are read, not the unpacked size of the file."""
     import resource
 
@@ -253,7 +250,7 @@ print(peak() - before, case_costs(Case("{name}", {size})).memory_bytes)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("mnist-mlp", 32), ("mnist-mlp-wide", 4096)])
-def test_the_images_are_part_of_the_memory(name: str, size: int) -> None:
+def test_the_images_are_part_of_the_memory(name, size):
     """A batch of 32 was estimated as 4 MB, and took 280 MB. torch's optimiser is another 50 to 200 MB at first use."""
     child = subprocess.run(
         [sys.executable, "-c", PEAK.format(name=name, size=size)], capture_output=True, text=True, check=True

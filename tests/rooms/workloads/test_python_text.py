@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ def refusal(call: Callable[[], object]) -> UsageError | None:
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_no_text_ends_the_program(reader: str) -> None:
+def test_no_text_ends_the_program(reader):
     """`#` was an IndexError that ended the app while it was typed; deep nesting is a MemoryError."""
     for text in HOSTILE:
         error = refusal(partial(READERS[reader], text))
@@ -53,13 +52,13 @@ def test_no_text_ends_the_program(reader: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["class", "None", "__debug__", "n", "device", "_function", "1k", "a.b"])
-def test_a_parameter_has_a_name_that_code_can_use(name: str) -> None:
+def test_a_parameter_has_a_name_that_code_can_use(name):
     with pytest.raises(UsageError) as error:
         parameters([f"{name}=1"])
     assert name in error.value.message
 
 
-def test_a_command_takes_a_word_of_python_as_a_parameter() -> None:
+def test_a_command_takes_a_word_of_python_as_a_parameter():
     lets = parameters(["class=a"], is_python=False)
     assert own_command(("echo", "{class}"), lets[0]).lets == (("class", "a"),)
 
@@ -75,12 +74,12 @@ def test_a_command_takes_a_word_of_python_as_a_parameter() -> None:
         ("x[1:2]", None),
     ],
 )
-def test_a_function_may_have_any_name_of_python(text: str, target: tuple[str, str] | None) -> None:
+def test_a_function_may_have_any_name_of_python(text, target):
     """`f.py:ünïcödé` was taken for an expression, and a threshold of it was written."""
     assert parse_target(text) == target
 
 
-def test_a_mistyped_function_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_a_mistyped_function_is_refused_before_anything_runs(tmp_path):
     """A run with no time in it was saved, and the error did not say what was meant."""
     file = tmp_path / "f.py"
     file.write_text("def forward(x):\n    return x\n")
@@ -95,7 +94,7 @@ def test_a_mistyped_function_is_refused_before_anything_runs(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("kind", "named"), [("folder", "folder"), ("file", "executable"), ("missing", "no such program")]
 )
-def test_a_command_that_cannot_be_run_has_the_true_reason(kind: str, named: str, tmp_path: Path) -> None:
+def test_a_command_that_cannot_be_run_has_the_true_reason(kind, named, tmp_path):
     program = tmp_path / "program"
     if kind == "folder":
         os.mkdir(program)

@@ -1,7 +1,5 @@
 """Multiply-add and addition: four variants, counted operations, publication P4's loop."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from tests.helpers.runs.counting import Operations
@@ -35,14 +33,14 @@ def inputs(n: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ..
 
 
 @pytest.fixture
-def at_scale(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def at_scale(monkeypatch):
     return lambda scale: monkeypatch.setattr(Workload, "setting", Setting(scale))
 
 
 @pytest.mark.parametrize("n", [1, 7, 1000])
 @pytest.mark.parametrize("dtype", ITEM.dtypes)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_is_right_in_every_dtype_and_the_other_operation_is_not(variant: str, dtype: str, n: int) -> None:
+def test_every_variant_is_right_in_every_dtype_and_the_other_operation_is_not(variant, dtype, n):
     tensors = inputs(n, getattr(torch, torch_dtype(dtype)))
     doubles = tuple(tensor.double() for tensor in tensors)
     result = ITEM.checked(variant, ITEM.place(variant, tensors, "cpu"))
@@ -57,7 +55,7 @@ def test_every_variant_is_right_in_every_dtype_and_the_other_operation_is_not(va
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_flops_and_traffic_are_those_of_the_operations_that_run(variant: str) -> None:
+def test_flops_and_traffic_are_those_of_the_operations_that_run(variant):
     placed = ITEM.place(variant, inputs(100), "cpu")
     with Operations() as ran:
         ITEM.variant(variant)(*placed)
@@ -66,7 +64,7 @@ def test_flops_and_traffic_are_those_of_the_operations_that_run(variant: str) ->
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_results_go_into_given_memory_only_where_the_variant_says_so(variant: str) -> None:
+def test_results_go_into_given_memory_only_where_the_variant_says_so(variant):
     placed = ITEM.place(variant, inputs(100), "cpu")
     first, second = (ITEM.variant(variant)(*placed) for _ in range(2))
     assert (first.data_ptr() == second.data_ptr()) == variant.endswith("out")
@@ -77,7 +75,7 @@ def test_results_go_into_given_memory_only_where_the_variant_says_so(variant: st
 
 
 @pytest.mark.parametrize(("scale", "iterations"), [("small", 100), ("full", 1000)])
-def test_the_loop_is_publication_4s(scale: str, iterations: int, at_scale: Callable[[str], None]) -> None:
+def test_the_loop_is_publication_4s(scale, iterations, at_scale):
     at_scale(scale)
     told = Told()
     # The meta device replaces a GPU: it tracks shapes and devices but computes nothing.
@@ -89,7 +87,7 @@ def test_the_loop_is_publication_4s(scale: str, iterations: int, at_scale: Calla
     assert ITEM.written_operations(50) == iterations + 1
 
 
-def test_publication_4_ran_one_size_and_did_not_wait() -> None:
+def test_publication_4_ran_one_size_and_did_not_wait():
     written = ITEM.as_written
     assert (written.publication, written.classes, written.whole) == ("P4", (CLOCK_WRONG, SCOPE), True)
     assert written.covers("fresh", 10**8, "full")

@@ -1,12 +1,11 @@
 """Forms of a workload class: what it need not define, and that a wrong result of each form is noticed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from tests.helpers.command_line import ROOT, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.model import Case, CaseFinished, Plan
 from cpugpu_tui.timing.timers import CaseError
@@ -21,7 +20,7 @@ Spoil = Callable[[Any], Any]
 
 
 @pytest.fixture(autouse=True)
-def _forms() -> Iterator[None]:
+def _forms():
     """Load the file, and restore the registry after each test."""
     workloads, sources = dict(REGISTRY), dict(SOURCES)
     load_file(str(FILE))
@@ -49,7 +48,7 @@ FORMS = ("softmax", "sort", "fft", "embedding", "sparse", "perceptron", "solve",
 NAMES = tuple(f"form-{name}" for name in FORMS)
 
 
-def test_every_form_is_placed_checked_and_timed(cpugpu: CommandLine) -> None:
+def test_every_form_is_placed_checked_and_timed(cpugpu):
     run = ("run", *NAMES, "--workloads", FILE, "--device", "cpu", "--scale", "small", "--rounds", 2, "--json")
     done = cpugpu(*run)
     assert (done.code, done.err) == (0, "")
@@ -74,27 +73,27 @@ def test_every_form_is_placed_checked_and_timed(cpugpu: CommandLine) -> None:
     ],
 )
 @pytest.mark.parametrize("devices", [1, 2])
-def test_a_wrong_result_is_noticed_on_any_device(name: str, spoil: Spoil, devices: int) -> None:
+def test_a_wrong_result_is_noticed_on_any_device(name, spoil, devices):
     assert checked(name, devices=devices) is not None
     with pytest.raises(CaseError) as error:
         checked(name, spoil, devices=devices)
     assert error.value.kind == "mismatch"
 
 
-def test_devices_are_compared_without_a_reference_unless_their_results_may_differ() -> None:
+def test_devices_are_compared_without_a_reference_unless_their_results_may_differ():
     assert checked("form-sort", exact=False) is None
     assert checked("form-sort", exact=False, devices=2).against == "device 0"
     assert checked("form-solve", exact=False, devices=2) is None
 
 
-def test_an_own_measure_is_told_apart_from_a_comparison(words: GoldenWords) -> None:
+def test_an_own_measure_is_told_apart_from_a_comparison(words):
     with pytest.raises(CaseError) as error:
         checked("form-solve", lambda result: result * float("inf"))
     words(error.value.message)
     assert checked("form-solve").against == "the inputs"
 
 
-def test_a_reference_makes_its_tensors_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_makes_its_tensors_in_float64(monkeypatch):
     seen: list[torch.dtype] = []
     monkeypatch.setattr(type(find("form-softmax")), "reference", lambda *_: (seen.append(torch.ones(1).dtype), 0)[1:])
     with pytest.raises(CaseError, match="shape"):
@@ -103,19 +102,19 @@ def test_a_reference_makes_its_tensors_in_float64(monkeypatch: pytest.MonkeyPatc
     assert torch.get_default_dtype() == torch.float32
 
 
-def test_counts_come_from_shapes_where_they_are_not_defined() -> None:
+def test_counts_come_from_shapes_where_they_are_not_defined():
     assert find("form-sort").costs("default", 1000, 4) == Costs(0.0, 4000 + 4000 + 8000, 4000 + 4000 + 8000 + 12000)
     assert find("form-perceptron").costs("default", 8, 4).flops == 2 * 8 * (32 * 32 + 32 * 4)
     assert find("form-softmax").costs("default", 2, 4) == Costs(5 * 2048, 2 * 2048 * 4, 2 * 2048 * 4)
 
 
-def test_a_sparse_tensor_has_the_bytes_that_it_stores() -> None:
+def test_a_sparse_tensor_has_the_bytes_that_it_stores():
     diagonal = torch.eye(100)
     assert bytes_in(diagonal.to_sparse()) == 100 * (2 * 8 + 4)
     assert bytes_in(diagonal.to_sparse_csr()) == 101 * 8 + 100 * (8 + 4)
 
 
-def test_a_model_is_not_copied_in_each_call_and_lists_are() -> None:
+def test_a_model_is_not_copied_in_each_call_and_lists_are():
     item = find("form-perceptron")
     machine = TorchMachine(Plan("test", (), devices=("cpu",)), {"threads": 1, "cpu": "Xeon"})
     for name, is_copied in (("form-perceptron", False), ("form-sort", True)):

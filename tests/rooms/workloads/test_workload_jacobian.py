@@ -46,7 +46,7 @@ def inputs(n: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ..
 
 
 @pytest.fixture
-def backward_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def backward_passes(monkeypatch):
     """One entry for each call of `torch.autograd.grad`."""
     calls: list[int] = []
     real = torch.autograd.grad
@@ -61,7 +61,7 @@ def backward_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("dtype", ITEM.dtypes)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_is_right_in_every_dtype_and_another_networks_result_is_not(variant: str, dtype: str) -> None:
+def test_every_variant_is_right_in_every_dtype_and_another_networks_result_is_not(variant, dtype):
     tensors = inputs(2, getattr(torch, torch_dtype(dtype)))
     doubles = tuple(tensor.double() for tensor in tensors)
     reference = ITEM.reference(variant, doubles)
@@ -76,7 +76,7 @@ def test_every_variant_is_right_in_every_dtype_and_another_networks_result_is_no
     assert relative_error(result, other, scale) > tolerance
 
 
-def test_the_loop_is_torchs_own_bit_by_bit_with_as_many_backward_passes(backward_passes: list[int]) -> None:
+def test_the_loop_is_torchs_own_bit_by_bit_with_as_many_backward_passes(backward_passes):
     x, *parameters = inputs(2)
     result = ITEM.step(x, *parameters)
     ours = len(backward_passes)
@@ -86,7 +86,7 @@ def test_the_loop_is_torchs_own_bit_by_bit_with_as_many_backward_passes(backward
     assert not x.requires_grad, "the inputs are left as they were"
 
 
-def test_per_sample_is_the_block_diagonal_and_the_rest_of_the_full_tensor_is_zero() -> None:
+def test_per_sample_is_the_block_diagonal_and_the_rest_of_the_full_tensor_is_zero():
     tensors = inputs(5, torch.float64)
     full, diagonal = ITEM.variant("vectorized")(*tensors), ITEM.reference("per-sample", tensors)
     each = torch.arange(5)
@@ -95,7 +95,7 @@ def test_per_sample_is_the_block_diagonal_and_the_rest_of_the_full_tensor_is_zer
     assert full.count_nonzero() == 0
 
 
-def test_the_network_is_publication_3s() -> None:
+def test_the_network_is_publication_3s():
     model = nn.Sequential(nn.Linear(1, 20), nn.Tanh(), nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 400), nn.Tanh())
     x, *parameters = inputs(7)
     assert [p.shape for p in parameters] == [p.shape for p in model.parameters()]
@@ -113,14 +113,14 @@ def test_the_network_is_publication_3s() -> None:
 
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_flops_are_those_of_the_matrix_products_that_torch_runs(variant: str, n: int) -> None:
+def test_flops_are_those_of_the_matrix_products_that_torch_runs(variant, n):
     tensors = inputs(n)
     with Operations() as ran:
         ITEM.variant(variant)(*tensors)
     assert ITEM.costs(variant, n, 4).flops == ran.product_flops()
 
 
-def test_memory_is_what_was_measured() -> None:
+def test_memory_is_what_was_measured():
     """Peaks read from the kernel on a CPU, float32, MB: 33.9 and 76.6; 1650; 38.0 and 250.8."""
     megabytes = {
         (variant, n): ITEM.costs(variant, n, 4).memory_bytes / 2**20
@@ -132,7 +132,7 @@ def test_memory_is_what_was_measured() -> None:
 # ------------------------------------------------------------------ publication P3
 
 
-def test_the_cell_reports_each_samples_rows_and_moves_once_more(backward_passes: list[int]) -> None:
+def test_the_cell_reports_each_samples_rows_and_moves_once_more(backward_passes):
     told = Told()
     with Operations() as ran:
         assert written(2, told) == {MOVING: 1e6}
@@ -141,7 +141,7 @@ def test_the_cell_reports_each_samples_rows_and_moves_once_more(backward_passes:
     assert ran.product_flops() == ITEM.flops(2)
 
 
-def test_publication_3_ran_two_batches_with_imports_inside_and_cpu_seconds_beside() -> None:
+def test_publication_3_ran_two_batches_with_imports_inside_and_cpu_seconds_beside():
     facts = ITEM.as_written
     assert (facts.publication, set(facts.classes), facts.whole) == ("P3", {SCOPE, CLOCK_FAIR}, True)
     assert (facts.imports, facts.cpu_seconds) == (True, True)

@@ -24,7 +24,7 @@ def error(item: Workload, variant: str, result: Any, host: tuple[torch.Tensor, .
 
 
 @pytest.fixture
-def pinned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def pinned(monkeypatch):
     """Addresses of tensors that would be pinned; torch cannot pin memory without a GPU."""
     addresses: list[int] = []
     zeros = torch.zeros
@@ -46,7 +46,7 @@ def pinned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(("item", "variant"), [(item, name) for item in (COPY, MODEL) for name in item.steps()])
-def test_a_copy_is_exact_and_a_single_wrong_bit_is_noticed(item: Workload, variant: str) -> None:
+def test_a_copy_is_exact_and_a_single_wrong_bit_is_noticed(item, variant):
     host = inputs(item, 1000)
     result = copied(numbers(item.checked(variant, item.place(variant, host, "cpu"))))
     assert error(item, variant, result, host) <= item.tolerance("float32")
@@ -64,9 +64,7 @@ def test_a_copy_is_exact_and_a_single_wrong_bit_is_noticed(item: Workload, varia
         ("d2d", ("meta", "meta"), False),
     ],
 )
-def test_source_and_target_lie_where_the_variant_says(
-    variant: str, ways: tuple[str, str], is_pinned: bool, pinned: list[int]
-) -> None:
+def test_source_and_target_lie_where_the_variant_says(variant, ways, is_pinned, pinned):
     # The meta device replaces a GPU: it tracks devices of tensors but copies nothing.
     placed = COPY.place(variant, inputs(COPY, 4096), "meta")
     assert tuple(tensor.device.type for tensor in placed) == ways
@@ -75,7 +73,7 @@ def test_source_and_target_lie_where_the_variant_says(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_only_copies_from_or_to_pinned_memory_are_not_waited_for(variant: str) -> None:
+def test_only_copies_from_or_to_pinned_memory_are_not_waited_for(variant):
     class Target:
         def copy_(self, source: Any, *, non_blocking: bool = False) -> tuple[Any, bool]:
             return source, non_blocking
@@ -84,14 +82,14 @@ def test_only_copies_from_or_to_pinned_memory_are_not_waited_for(variant: str) -
 
 
 @pytest.mark.parametrize(("n", "size_bytes"), [(1, 4), (4, 4), (10, 12), (400, 400), (4096, 4096)])
-def test_sizes_are_bytes_in_whole_numbers_and_no_number_is_zero(n: int, size_bytes: int) -> None:
+def test_sizes_are_bytes_in_whole_numbers_and_no_number_is_zero(n, size_bytes):
     (host,) = inputs(COPY, n)
     assert host.numel() * host.element_size() == size_bytes
     assert host.count_nonzero() == host.numel()
     assert COPY.costs("h2d-pinned", n, 4).bytes_moved == size_bytes
 
 
-def test_what_crosses_the_cable_counts_once_and_within_a_memory_twice() -> None:
+def test_what_crosses_the_cable_counts_once_and_within_a_memory_twice():
     moved = {variant: COPY.costs(variant, 4096, 4).bytes_moved for variant in (*VARIANTS, "default")}
     assert moved == dict.fromkeys(moved, 4096) | {"d2d": 8192}
     costs = COPY.costs("d2h-pageable", 4096, 4)
@@ -99,7 +97,7 @@ def test_what_crosses_the_cable_counts_once_and_within_a_memory_twice() -> None:
     assert not COPY.has_end_to_end
 
 
-def test_transfers_cover_4_bytes_to_a_gibibyte_and_publication_4s_tensors() -> None:
+def test_transfers_cover_4_bytes_to_a_gibibyte_and_publication_4s_tensors():
     sizes = PRESETS["transfer"].parts[0].sizes
     assert (sizes[0], sizes[-1], len(sizes)) == (4, 2**30, 17)
     assert {400, 400_000_000} <= set(sizes)
@@ -109,7 +107,7 @@ def test_transfers_cover_4_bytes_to_a_gibibyte_and_publication_4s_tensors() -> N
 # ------------------------------------------------------------------ a model
 
 
-def test_a_model_moves_parameter_by_parameter_there_and_back() -> None:
+def test_a_model_moves_parameter_by_parameter_there_and_back():
     host = inputs(MODEL, 2)
     assert [tuple(parameter.shape) for parameter in host] == [(30, 100), (30,)] * 2
     there = MODEL.variant("h2d")(*MODEL.place("h2d", host, "meta"))

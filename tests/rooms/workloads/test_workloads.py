@@ -7,7 +7,7 @@ import torch
 
 from cpugpu_tui import workloads
 from cpugpu_tui.model import ITEMSIZE_BYTES, torch_dtype
-from cpugpu_tui.workloads import PRESETS, Preset, Workload, contract, find, workload
+from cpugpu_tui.workloads import PRESETS, Workload, contract, find, workload
 from cpugpu_tui.workloads.containers import moved
 from cpugpu_tui.workloads.contract import REGISTRY
 
@@ -22,7 +22,7 @@ def inputs(name: str, n: int, seed: int = 1, dtype: torch.dtype = torch.float32)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_seed_gives_the_same_bytes_and_never_zeros(name: str) -> None:
+def test_the_same_seed_gives_the_same_bytes_and_never_zeros(name):
     first, again, other = inputs(name, 37), inputs(name, 37), inputs(name, 37, seed=2)
     for a, b, c in zip(first, again, other, strict=True):
         assert torch.equal(a, b)
@@ -31,7 +31,7 @@ def test_the_same_seed_gives_the_same_bytes_and_never_zeros(name: str) -> None:
         assert a.device.type == "cpu"
 
 
-def test_the_table_of_all_sizes_is_drawn_once_and_the_tokens_are_those_after_it() -> None:
+def test_the_table_of_all_sizes_is_drawn_once_and_the_tokens_are_those_after_it():
     table, tokens = inputs("embedding", 37)
     drawn = torch.Generator().manual_seed(1)
     assert torch.equal(table, torch.randn(table.shape, generator=drawn))
@@ -41,7 +41,7 @@ def test_the_table_of_all_sizes_is_drawn_once_and_the_tokens_are_those_after_it(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_variants_claim_the_same_number_and_it_is_right(name: str) -> None:
+def test_all_variants_claim_the_same_number_and_it_is_right(name):
     tensors = inputs(name, 53)
     doubles = tuple(tensor.double() for tensor in tensors)
     reference = doubles[0] @ doubles[1]
@@ -53,7 +53,7 @@ def test_all_variants_claim_the_same_number_and_it_is_right(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name in NAMES for dtype in find(name).dtypes])
-def test_memory_is_estimated_from_what_is_really_made(name: str, dtype: str) -> None:
+def test_memory_is_estimated_from_what_is_really_made(name, dtype):
     item = find(name)
     tensors = inputs(name, 100, dtype=getattr(torch, torch_dtype(dtype)))
     result = item.step(*tensors)
@@ -64,7 +64,7 @@ def test_memory_is_estimated_from_what_is_really_made(name: str, dtype: str) -> 
 # ------------------------------------------------------------------ the publications
 
 
-def test_matmul_is_publication_1s() -> None:
+def test_matmul_is_publication_1s():
     a, b = inputs("matmul", 200)
     assert a.shape == b.shape == (200, 200)
     for tensor in (a, b):
@@ -81,7 +81,7 @@ def test_matmul_is_publication_1s() -> None:
     assert written.covers("default", 9951, "full")
 
 
-def test_vector_dot_is_publication_2s() -> None:
+def test_vector_dot_is_publication_2s():
     row, column = inputs("vector-dot", 10_000)
     assert row.shape == (1, 10_000)
     assert column.shape == (10_000, 1)
@@ -107,12 +107,12 @@ def test_vector_dot_is_publication_2s() -> None:
     assert torch.equal(torch.rand(1), drawn), "both vectors are made inside the clock"
 
 
-def test_a_dot_products_error_is_not_measured_against_a_sum_near_zero() -> None:
+def test_a_dot_products_error_is_not_measured_against_a_sum_near_zero():
     row, column = torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0], [-1.0]])
     assert find("vector-dot").scale(row @ column, row, column) == pytest.approx(2.0)
 
 
-def test_presets_have_the_publications_sizes() -> None:
+def test_presets_have_the_publications_sizes():
     assert next(iter(PRESETS)) == "quick"
     assert PRESETS["matmul-sweep"].parts[0].sizes == tuple(range(1, 9952, 50))
     assert len(PRESETS["matmul-sweep"].parts[0].sizes) == 200
@@ -120,7 +120,7 @@ def test_presets_have_the_publications_sizes() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
-def test_every_preset_names_what_there_is_and_says_what_its_small_scale_leaves_out(preset: Preset) -> None:
+def test_every_preset_names_what_there_is_and_says_what_its_small_scale_leaves_out(preset):
     assert preset.summary
     assert preset.small is not None or preset.is_search
     for part in (*preset.parts, *(preset.small.parts if preset.small else ())):
@@ -133,7 +133,7 @@ def test_every_preset_names_what_there_is_and_says_what_its_small_scale_leaves_o
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Workload]:
+def registry(monkeypatch):
     """A copy of the registry that a test may change."""
     copy = dict(REGISTRY)
     monkeypatch.setattr(contract, "REGISTRY", copy)
@@ -141,7 +141,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Workload]:
     return copy
 
 
-def test_a_workload_of_two_functions_is_enough(registry: dict[str, Workload]) -> None:
+def test_a_workload_of_two_functions_is_enough(registry):
     @workload
     class Negate(Workload):
         """Minus.
@@ -164,7 +164,7 @@ def test_a_workload_of_two_functions_is_enough(registry: dict[str, Workload]) ->
 
 
 @pytest.mark.parametrize(("device", "waits"), [("cpu", True), ("cuda:0", False), ("cuda", False), ("meta", True)])
-def test_only_a_copy_to_a_gpu_goes_on_without_waiting(device: str, waits: bool) -> None:
+def test_only_a_copy_to_a_gpu_goes_on_without_waiting(device, waits):
     """A copy to the host must have arrived when it is read: torch makes it in recycled pinned memory."""
     asked: list[bool] = []
 

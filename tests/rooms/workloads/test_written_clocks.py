@@ -1,7 +1,7 @@
 """A publication's clock: scope, order and additions; progress and early end of long operations."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -57,7 +57,7 @@ class Notebook(Workload):
 
 
 @pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+def notebook(monkeypatch):
     made = Notebook()
     monkeypatch.setitem(REGISTRY, "notebook", made)
     before = torch.get_num_threads()
@@ -75,7 +75,7 @@ def plan_of(*cases: model.Case) -> model.Plan:
     return model.Plan("test", cases, ("cpu",), budget_s=0.05, rounds=1, max_rounds=1)
 
 
-def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(notebook: Notebook) -> None:
+def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(notebook):
     recorder = swept(plan_of(CASE))[1]
     assert notebook.log[:4] == ["prepare", "written on cpu", "inputs", "step"]
     (once,) = [event for event in recorder.of(model.DeviceSampled) if event.round_index == 0]
@@ -85,13 +85,13 @@ def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(not
     assert recorder.of(model.CaseStarted)[0].operations == 1
 
 
-def test_a_later_cell_finds_the_framework_imported(notebook: Notebook) -> None:
+def test_a_later_cell_finds_the_framework_imported(notebook):
     recorder = swept(plan_of(CASE, model.Case("notebook", 4, threads=2)))[1]
     first, second = [event for event in recorder.of(model.DeviceSampled) if model.AS_WRITTEN in event.samples]
     assert first.samples[model.AS_WRITTEN][0] >= 1.5e9 > second.samples[model.AS_WRITTEN][0]
 
 
-def test_a_stop_ends_a_cell_half_way_and_the_case_is_skipped(notebook: Notebook) -> None:
+def test_a_stop_ends_a_cell_half_way_and_the_case_is_skipped(notebook):
     control = Control()
     honest = notebook.written
 
@@ -109,7 +109,7 @@ def test_a_stop_ends_a_cell_half_way_and_the_case_is_skipped(notebook: Notebook)
     assert not recorder.of(model.CaseFinished)
 
 
-def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook, monkeypatch):
     """The device finishes 8 ms after the call returned; both times include 1 s of import."""
     now_ns = [0]
     monkeypatch.setattr(timed_operation, "perf_counter_ns", lambda: now_ns[0])
@@ -134,13 +134,13 @@ def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook: Notebook, mo
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def clock(monkeypatch):
     now_ns = [0]
     monkeypatch.setattr(timed_operation, "perf_counter_ns", lambda: now_ns[0])
     return now_ns
 
 
-def test_a_long_cell_says_once_a_second_how_far_it_is_and_how_long_it_will_take(clock: list[int]) -> None:
+def test_a_long_cell_says_once_a_second_how_far_it_is_and_how_long_it_will_take(clock):
     recorder = Recorder()
     report = Reporter(CASE, "cuda:0", recorder, lambda: False)
     for part in range(100):
@@ -153,7 +153,7 @@ def test_a_long_cell_says_once_a_second_how_far_it_is_and_how_long_it_will_take(
     assert {(event.phase, event.device) for event in told} == {("as written", "cuda:0")}
 
 
-def test_a_training_that_diverged_is_a_failure_and_no_time() -> None:
+def test_a_training_that_diverged_is_a_failure_and_no_time():
     recorder = Recorder()
     report = Reporter(CASE, "cpu", recorder, lambda: False)
     report.epoch(1, 10, 0.25, 0.98, 2e9, 1875)

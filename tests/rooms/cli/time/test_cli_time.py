@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from cpugpu_tui.model import CaseFailed, CodeTraced, DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
@@ -17,7 +17,7 @@ HERE = (*CPU, *THREAD)
 """In this process, which has imported torch: each agent takes 1.5 s of CPU for that."""
 
 
-def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu: CommandLine) -> None:
+def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu):
     done = cpugpu.here(*PRODUCT, "--n", "16:2048", "--simulate", FAST)
     assert (done.code, done.err) == (EXIT_OK, "")
     assert "x @ x" in done.out
@@ -26,21 +26,21 @@ def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu: Comma
     assert shlex.split(again.partition(" --simulate")[0]) == [*PRODUCT, "--n", "16:2048", "--starts", "1"]
 
 
-def test_the_history_lists_and_finds_typed_code_as_it_was_typed(cpugpu: CommandLine) -> None:
+def test_the_history_lists_and_finds_typed_code_as_it_was_typed(cpugpu):
     cpugpu.here(*PRODUCT, "--n", "64", "--simulate", FAST, *THREAD)
     assert " x @ x " in cpugpu.here("history", "--filter", "@").out
     cpugpu.here("run", "matmul", "--size", "64", "--simulate", FAST)
     assert " matmul " in cpugpu.here("history").out
 
 
-def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu: CommandLine) -> None:
+def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu):
     cpugpu.here("time", "missing + 1", "--n", "64", *HERE)
     done = cpugpu.here("compare", "latest", "latest")
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert "No run of series 'latest' has a timed case." in done.err
 
 
-def test_this_cpu_runs_it_for_each_value_of_a_parameter(cpugpu: CommandLine) -> None:
+def test_this_cpu_runs_it_for_each_value_of_a_parameter(cpugpu):
     words = ("time", "x * k", "-s", "x = torch.rand(n)", "--n", "64", "--let", "k=2,3", *HERE)
     done = cpugpu(*words, "--json")
     assert done.code == EXIT_OK, done.err
@@ -61,9 +61,7 @@ def test_this_cpu_runs_it_for_each_value_of_a_parameter(cpugpu: CommandLine) -> 
         (("open('/nowhere').read()", "--n", "64"), EXIT_CASES_FAILED, "/nowhere"),
     ],
 )
-def test_bad_code_is_a_sentence_and_an_exit_code(
-    cpugpu: CommandLine, words: tuple[str, ...], code: int, named: str
-) -> None:
+def test_bad_code_is_a_sentence_and_an_exit_code(cpugpu, words, code, named):
     done = cpugpu("time", *words, *HERE)
     assert done.code == code
     assert named in " ".join(f"{done.out} {done.err}".split())
@@ -71,9 +69,7 @@ def test_bad_code_is_a_sentence_and_an_exit_code(
 
 
 @pytest.mark.parametrize(("body", "kind"), [("os._exit(5)", "crashed"), ("while True: pass", "timeout")])
-def test_a_function_that_ends_or_holds_up_its_process_costs_its_row(
-    cpugpu: CommandLine, tmp_path: Path, body: str, kind: str
-) -> None:
+def test_a_function_that_ends_or_holds_up_its_process_costs_its_row(cpugpu, tmp_path, body, kind):
     """Its shapes are learnt before the case begins, which runs it already."""
     file = tmp_path / "own.py"
     file.write_text(f"import os, torch\ndef inputs(n): return torch.rand(n)\ndef f(x):\n    {body}\n")
@@ -82,7 +78,7 @@ def test_a_function_that_ends_or_holds_up_its_process_costs_its_row(
     assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == [kind]
 
 
-def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu, tmp_path):
     file = tmp_path / "own.py"
     file.write_text("import os\nos._exit(5)\ndef f(): ...\n")
     done = cpugpu("time", f"{file}:f", *CPU)
@@ -90,7 +86,7 @@ def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu: CommandLine,
     assert "your code" in " ".join(done.out.split())
 
 
-def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu, tmp_path):
     file = tmp_path / "own.py"
     file.write_text("import time\nwhile True: time.sleep(1)\ndef f(): ...\n")
     done = cpugpu("time", f"{file}:f", "--n", "4", "--simulate", FAST, "--case-timeout", "2", "--json")
@@ -100,7 +96,7 @@ def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu: Comman
     assert done.events[-1].remedy
 
 
-def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu: CommandLine, limits_when_ready: None) -> None:
+def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu, limits_when_ready):
     """What is resumed or replayed may come from a stranger: only the command that is typed again runs it."""
     first = cpugpu.here(*PRODUCT, "--n", "16,32", "--simulate", FAST, "--max-seconds", "1e-9", *THREAD)
     refused = cpugpu.here("run", "--resume")
@@ -109,7 +105,7 @@ def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu: CommandLine, limits_w
     assert "code" in refused.err
 
 
-def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu: CommandLine) -> None:
+def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu):
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest, build_plan
     from cpugpu_tui.session.session import Session
@@ -129,7 +125,7 @@ def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu: Comm
     assert [event.plan.codes for event in events if isinstance(event, RunStarted)] == [(code,)]
 
 
-def test_a_function_of_a_file_is_timed_with_what_inputs_returns(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_function_of_a_file_is_timed_with_what_inputs_returns(cpugpu, tmp_path):
     file = tmp_path / "my_model.py"
     file.write_text("import torch\ndef inputs(n):\n    return torch.rand(n)\ndef double(x):\n    return x * 2\n")
     done = cpugpu("time", f"{file}:double", "--n", "8,16", *CPU)
@@ -137,7 +133,7 @@ def test_a_function_of_a_file_is_timed_with_what_inputs_returns(cpugpu: CommandL
     assert f"{file}:double" in done.out
 
 
-def test_the_slowest_lines_are_named_below_the_receipt_and_are_no_times(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_the_slowest_lines_are_named_below_the_receipt_and_are_no_times(cpugpu, tmp_path):
     file = tmp_path / "my_model.py"
     loop = "def loop(x):\n    y = x[0]\n    for row in x:\n        y = y + row\n    return y\n"
     file.write_text(f"import torch\ndef inputs(n):\n    return torch.rand(n, 4)\n{loop}")
@@ -155,14 +151,14 @@ def test_the_slowest_lines_are_named_below_the_receipt_and_are_no_times(cpugpu: 
     assert events.index(profiled) > max(events.index(event) for event in events if isinstance(event, DeviceSampled))
 
 
-def test_every_combination_of_values_is_timed() -> None:
+def test_every_combination_of_values_is_timed():
     assert parameters(["a=1,2", "b=(3,4)"]) == [(("a", "1"), ("b", "(3,4)")), (("a", "2"), ("b", "(3,4)"))]
     assert parameters([]) == [()]
     with pytest.raises(UsageError, match="'=3'"):
         parameters(["=3"])
 
 
-def test_without_numpy_the_code_is_told_and_torch_does_not_warn(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_without_numpy_the_code_is_told_and_torch_does_not_warn(cpugpu, tmp_path):
     (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
     words = ("time", "np.zeros(3) if n == 16 else torch.ones(n)", "--n", "16", *HERE)
     done = cpugpu(*words, PYTHONPATH=str(tmp_path))
@@ -184,7 +180,7 @@ def leaves(n=4):
 """
 
 
-def test_a_daemon_of_the_code_is_refused_and_killed(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_daemon_of_the_code_is_refused_and_killed(cpugpu, tmp_path):
     """Two forks and setsid left 23 processes behind, and the run was a success."""
     pids, file = tmp_path / "pids", tmp_path / "own.py"
     file.write_text(DAEMON.format(pids=str(pids)))
@@ -194,7 +190,7 @@ def test_a_daemon_of_the_code_is_refused_and_killed(cpugpu: CommandLine, tmp_pat
     assert not [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
 
 
-def test_a_run_without_an_answer_is_no_success(cpugpu: CommandLine) -> None:
+def test_a_run_without_an_answer_is_no_success(cpugpu):
     """`--max-seconds 0.1` skipped every row, and the exit code was 0."""
     words = ("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "64,128", "--simulate", "pace=1")
     done = cpugpu(*words, "--max-seconds", "0.05", "--json", *THREAD)

@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CodeTraced, DeviceSampled
@@ -18,7 +16,7 @@ HERE = ("--device", "cpu", "--rounds", "2")
 PYTHON = ("env", sys.executable, "-I", "-S", "-c")
 
 
-def test_a_command_becomes_rows_and_its_line_repeats_it(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_command_becomes_rows_and_its_line_repeats_it(cpugpu, tmp_path):
     command = ("sh", "-c", "printf $1 >> $0-$2", f"{tmp_path}/kept", "{n}", "{k}")
     words = ("time", "--let", "k=a,b", "--n", "2,3", *HERE, "--", *command)
     done = cpugpu.here(*words)
@@ -28,7 +26,7 @@ def test_a_command_becomes_rows_and_its_line_repeats_it(cpugpu: CommandLine, tmp
     assert shlex.split(done.out.rpartition("Again: cpugpu-tui ")[2]) == list(words)
 
 
-def test_the_receipt_and_at_least_five_rounds_are_events(cpugpu: CommandLine) -> None:
+def test_the_receipt_and_at_least_five_rounds_are_events(cpugpu):
     startup = shlex.join((*PYTHON, "pass"))
     done = cpugpu("time", "--device", "cpu", "--startup", startup, "--json", "--no-save", "--", *PYTHON, "pass")
     assert done.code == EXIT_OK, done.err
@@ -40,7 +38,7 @@ def test_the_receipt_and_at_least_five_rounds_are_events(cpugpu: CommandLine) ->
     assert {tuple(event.samples) for event in rounds} == {("latency",)}
 
 
-def test_a_failing_command_is_a_failed_case(cpugpu: CommandLine) -> None:
+def test_a_failing_command_is_a_failed_case(cpugpu):
     done = cpugpu("time", *HERE, "--", *PYTHON, "raise SystemExit('no data set here')")
     assert done.code == EXIT_CASES_FAILED
     said = " ".join(done.out.split())
@@ -64,7 +62,7 @@ def test_a_failing_command_is_a_failed_case(cpugpu: CommandLine) -> None:
         (("--simulate", "default", "--", "true"), "simulated"),
     ],
 )
-def test_bad_words_are_a_sentence(cpugpu: CommandLine, words: tuple[str, ...], named: str) -> None:
+def test_bad_words_are_a_sentence(cpugpu, words, named):
     done = cpugpu.here("time", *words)
     assert done.code == EXIT_USAGE
     assert named in done.err
@@ -72,7 +70,7 @@ def test_bad_words_are_a_sentence(cpugpu: CommandLine, words: tuple[str, ...], n
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)])
-def test_no_process_of_a_command_outlives_the_run(cpugpu: CommandLine, tmp_path: Path, number: int, code: int) -> None:
+def test_no_process_of_a_command_outlives_the_run(cpugpu, tmp_path, number, code):
     """Even if it left the group of its parent."""
     file = tmp_path / "pid"
     hang = f"import os, time; os.setsid(); open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
@@ -99,7 +97,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_command_that_hangs_ends_with_its_time_limit(cpugpu: CommandLine) -> None:
+def test_a_command_that_hangs_ends_with_its_time_limit(cpugpu):
     done = cpugpu("time", *HERE, "--case-timeout", "0.5", "--", *PYTHON, "import time; time.sleep(600)")
     assert done.code == EXIT_CASES_FAILED
     assert "timeout: No answer for 0.5 s (first call on cpu)." in done.out
@@ -114,8 +112,8 @@ def _command(pid: str) -> str:
 
 
 def test_a_command_is_ended_at_the_time_limit_which_says_what_it_would_have_needed(
-    cpugpu: CommandLine, tmp_path: Path, words: GoldenWords, limits_when_ready: None
-) -> None:
+    cpugpu, tmp_path, words, limits_when_ready
+):
     """Its call went on beyond the limit, and 3600 s on each device were asked for."""
     command = ("sh", "-c", f"sleep 20 && touch {tmp_path}/late")
     done = cpugpu.here("time", *HERE, "--max-seconds", "0.5", "--no-save", "--", *command)

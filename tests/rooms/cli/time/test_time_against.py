@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, ROOT, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import FAST, ROOT
 
 from cpugpu_tui.analysis import compare
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED
@@ -21,9 +20,7 @@ SIMULATED = f"{FAST},noise=0.002,duet_factor=1.05"
 PAIR = ("time", "x @ x", "--against", "torch.mm(x, x)", "--setup", "x = torch.rand(n, n)")
 
 
-def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_same(
-    cpugpu: CommandLine, words: GoldenWords
-) -> None:
+def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_same(cpugpu, words):
     done = cpugpu.here(*PAIR, "--n", "64,1024", "--simulate", SIMULATED, "--json")
     assert done.code == EXIT_OK, done.err
     told = json.loads(done.out.splitlines()[-1])
@@ -42,7 +39,7 @@ def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_sa
     assert (plan.cases, plan.codes) == (started[0].plan.cases, started[0].plan.codes)
 
 
-def test_the_limits_of_the_docs_are_those_of_the_program() -> None:
+def test_the_limits_of_the_docs_are_those_of_the_program():
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in DOCS.read_text().splitlines() if "|" in line]
     told = {row[0]: row[1:3] for row in rows if len(row) == 4}
     for name, metric in (("band of latency", LATENCY), ("band of kernel time", DEVICE)):
@@ -54,7 +51,7 @@ def test_the_limits_of_the_docs_are_those_of_the_program() -> None:
     assert words >= {*VERDICT_WORDS, PASSED, FAILED, NOT_JUDGED}
 
 
-def test_different_results_are_refused_by_size_after_one_pair(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_different_results_are_refused_by_size_after_one_pair(cpugpu, tmp_path):
     file = tmp_path / "codes.py"
     file.write_text("import torch\ndef inputs(n):\n    return torch.rand(n)\ndef new(x):\n    return x * 2\n"
                     "def old(x):\n    return x * 2 + (x.numel() == 64) * 0.1\n")  # fmt: skip
@@ -69,9 +66,7 @@ def test_different_results_are_refused_by_size_after_one_pair(cpugpu: CommandLin
         assert "different results" in told["verdicts"][0]["trouble"]
 
 
-def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(
-    cpugpu: CommandLine, words: GoldenWords
-) -> None:
+def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpugpu, words):
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-setup",
                        "x = torch.rand(n, n).T", "--n", "340:480", "--simulate",
                        f"{FAST},noise=0.0005,duet_factor=1.2")  # fmt: skip
@@ -83,7 +78,7 @@ def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(
     assert "OLD x = torch.rand(n, n).T (runs 1" in done.out
 
 
-def test_two_variants_are_named_and_their_command_is_repeated(cpugpu: CommandLine) -> None:
+def test_two_variants_are_named_and_their_command_is_repeated(cpugpu):
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-variant", "compiled", "--n", "64",
                        "--simulate", SIMULATED, "--max-seconds", "0.01")  # fmt: skip
     assert "NEW default (run 2) against OLD compiled (run 1)" in done.out, done.err
@@ -97,16 +92,14 @@ def test_two_variants_are_named_and_their_command_is_repeated(cpugpu: CommandLin
 @pytest.mark.parametrize(
     "more", [("--python", "a", "--python", "b"), ("--repeat", "2"), ("--starts", "3"), ("--against", "x +")]
 )
-def test_what_two_codes_cannot_follow_is_refused(
-    cpugpu: CommandLine, more: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_what_two_codes_cannot_follow_is_refused(cpugpu, more, words):
     done = cpugpu.here(*PAIR, "--n", "64", "--simulate", SIMULATED, *more)
     assert (done.code, done.out) == (EXIT_USAGE, "")
     words(done.err)
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path):
     """A repository whose only commit, `first`, has other code than its files have now."""
     folder = tmp_path / "project"
     (folder / "src").mkdir(parents=True)
@@ -120,9 +113,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(
-    cpugpu: CommandLine, repository: Path
-) -> None:
+def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(cpugpu, repository):
     before = {path: path.stat().st_mtime_ns for path in repository.rglob("*") if path.is_file()}
     mine = repository / "src" / "mine.py"
     done = cpugpu.here("time", f"{mine}:scaled", "--rev", "first", "--n", "64", "--device", "cpu", "--threads", "1",
@@ -152,9 +143,9 @@ def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(
     ],
 )
 def test_what_cannot_be_compared_with_a_revision_is_refused_in_one_sentence(
-    cpugpu: CommandLine, repository: Path, monkeypatch: pytest.MonkeyPatch, code: str, more: tuple[str, ...],
-    words: GoldenWords,
-) -> None:  # fmt: skip
+    cpugpu, repository, monkeypatch, code, more,
+    words,
+):  # fmt: skip
     monkeypatch.chdir(repository)
     mine = (repository / "src" / "mine.py").read_text()
     for path in ("src/mine.py", "src/new.py", "../alone.py"):

@@ -3,10 +3,9 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import PATIENCE_S, CommandLine, Witness
+from tests.helpers.command_line import PATIENCE_S, Witness
 from tests.helpers.fleet.fleet_command import LONG, agents_below, all_timing, inventory, objects, until
 from tests.rooms.session.fleet.test_fleet_local import here, script
 
@@ -21,9 +20,7 @@ __all__ = ["here"]
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
-def test_a_signal_ends_all_hosts_and_keeps_what_is_finished(
-    cpugpu: CommandLine, number: signal.Signals, code: int
-) -> None:
+def test_a_signal_ends_all_hosts_and_keeps_what_is_finished(cpugpu, number, code):
     with cpugpu.start("fleet", "run", "-w", "n[1-3]", "--launcher", "local", *LONG, "--json") as process:
         until(process, lambda told: told["event"] == "CaseFinished")
         agents = [Witness(pid) for pid in agents_below(process)]
@@ -39,7 +36,7 @@ def test_a_signal_ends_all_hosts_and_keeps_what_is_finished(
     assert any(run["cases_ok"] for run in runs)
 
 
-def test_a_killed_controller_leaves_no_agent(cpugpu: CommandLine) -> None:
+def test_a_killed_controller_leaves_no_agent(cpugpu):
     with cpugpu.start("fleet", "run", "-w", "n[1-3]", "--launcher", "local", *LONG, "--json") as process:
         all_timing(process, ("n1", "n2", "n3"))
         agents = [Witness(pid) for pid in agents_below(process)]
@@ -50,7 +47,7 @@ def test_a_killed_controller_leaves_no_agent(cpugpu: CommandLine) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_ends_the_fleet(cpugpu: CommandLine) -> None:
+def test_a_reader_that_goes_away_ends_the_fleet(cpugpu):
     with cpugpu.start("fleet", "run", "-w", "n[1-2]", "--launcher", "local", *LONG, "--json") as process:
         all_timing(process, ("n1", "n2"))
         agents = [Witness(pid) for pid in agents_below(process)]
@@ -66,14 +63,14 @@ def agent(*words: str) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def test_an_agent_whose_controller_is_silent_ends_itself() -> None:
+def test_an_agent_whose_controller_is_silent_ends_itself():
     """A broken link does not end stdin."""
     with agent("--alive", "0.3") as process:
         assert process.wait(PATIENCE_S) == 1
 
 
 @pytest.mark.slow
-def test_an_agent_that_hears_of_its_controller_stays() -> None:
+def test_an_agent_that_hears_of_its_controller_stays():
     """It runs three times as long as a silence may last."""
     with agent("--alive", "2.0") as process:
         for _ in range(12):
@@ -84,7 +81,7 @@ def test_an_agent_that_hears_of_its_controller_stays() -> None:
         assert process.wait(PATIENCE_S) == 1
 
 
-def test_the_commands_that_are_printed_can_be_tried_by_hand(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_the_commands_that_are_printed_can_be_tried_by_hand(cpugpu, tmp_path):
     """Each word of a template or of `options` is one word again after a shell has parsed it."""
     came = script(tmp_path / "get in", 'shift; echo "$1" >> came; shift; exec "$@"')
     hosts = inventory(

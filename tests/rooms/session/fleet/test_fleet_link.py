@@ -5,13 +5,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import pytest
-from tests.helpers.command_line import COMMAND, FAST, PATIENCE_S, CommandLine, Witness
+from tests.helpers.command_line import COMMAND, FAST, PATIENCE_S, Witness
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import all_timing, inventory, lines_of
 from tests.helpers.fleet.sshd_server import Server, host_lines, server
@@ -78,7 +77,7 @@ class Network:
 
 
 @pytest.fixture
-def network() -> Iterator[Network]:
+def network():
     network = Network(("a", "b", "dead"))
     try:
         yield network
@@ -87,7 +86,7 @@ def network() -> Iterator[Network]:
 
 
 @pytest.fixture
-def nodes(network: Network, tmp_path: Path) -> Iterator[dict[str, Server]]:
+def nodes(network, tmp_path):
     """A server on each host except the dead one, whose link is down."""
     with ExitStack() as stack:
         yield {
@@ -109,9 +108,7 @@ def written(folder: Path, network: Network, nodes: dict[str, Server]) -> Path:
     return inventory(folder, "".join(lines))
 
 
-def test_a_link_that_goes_down_loses_one_host_in_time_and_the_other_finishes(
-    cpugpu: CommandLine, tmp_path: Path, network: Network, nodes: dict[str, Server]
-) -> None:
+def test_a_link_that_goes_down_loses_one_host_in_time_and_the_other_finishes(cpugpu, tmp_path, network, nodes):
     network.cut("dead")
     hosts = written(tmp_path, network, nodes)
     plan = ("matmul", "--size", "64:84:1", "--rounds", "8", "--simulate", f"{FAST},pace=1")
@@ -146,9 +143,7 @@ def test_a_link_that_goes_down_loses_one_host_in_time_and_the_other_finishes(
     assert (runs["a"]["status"], runs["b"]["status"]) == ("failed", "done")
 
 
-def test_a_host_that_nobody_answers_for_costs_its_timeout_alone(
-    cpugpu: CommandLine, tmp_path: Path, network: Network, nodes: dict[str, Server]
-) -> None:
+def test_a_host_that_nobody_answers_for_costs_its_timeout_alone(cpugpu, tmp_path, network, nodes):
     """Packets go nowhere, as behind a firewall: neither refused nor unreachable."""
     subprocess.run(["ip", "-n", network.controller, "neigh", "add", network.address("dead"), "lladdr",
                     "02:00:00:00:00:01", "dev", "to2"], check=True)  # fmt: skip

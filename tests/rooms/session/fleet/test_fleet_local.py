@@ -3,13 +3,11 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine, Outcome
+from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.fleet.fleet_command import QUICK, ends, fleet, inventory, objects, states
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 
@@ -21,13 +19,13 @@ def script(path: Path, text: str) -> Path:
 
 
 @pytest.fixture
-def buffered(cpugpu: CommandLine) -> Callable[..., Outcome]:
+def buffered(cpugpu):
     """The command with a buffered stdout, as in a pipe."""
     return lambda *arguments: cpugpu(*arguments, PYTHONUNBUFFERED="")
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> str:
+def here(tmp_path):
     """The beginning of an inventory whose hosts are this machine."""
     return f'[defaults]\npython = "{sys.executable}"\n'
 
@@ -35,7 +33,7 @@ def here(tmp_path: Path) -> str:
 # ------------------------------------------------------------------ what works
 
 
-def test_every_gpu_of_every_host_is_a_line(cpugpu: CommandLine, bare_python: Path) -> None:
+def test_every_gpu_of_every_host_is_a_line(cpugpu, bare_python):
     """The interpreter has no packages installed."""
     outcome = cpugpu(
         "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--python", bare_python, "matmul", "--size", "64,2048",
@@ -48,7 +46,7 @@ def test_every_gpu_of_every_host_is_a_line(cpugpu: CommandLine, bare_python: Pat
     assert "2 done" in outcome.out
 
 
-def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu: CommandLine) -> None:
+def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu):
     slow = f"{FAST},gpus=4,slow_gpu=2,slow_factor=1.2"
     outcome = cpugpu(
         "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "matmul", "--size", "2048", "--simulate", slow
@@ -62,7 +60,7 @@ def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu: CommandLine) -> No
         assert "1 of 1" in outcome.out
 
 
-def test_what_each_host_copies_between_its_gpus_is_said(cpugpu: CommandLine) -> None:
+def test_what_each_host_copies_between_its_gpus_is_said(cpugpu):
     two = f"{FAST},gpus=2"
     outcome = cpugpu("fleet", "run", "-w", "n1,n2", "--launcher", "local", "transfer", "--size", "4", "--simulate", two)
     said = [line for line in outcome.out.splitlines() if "GPU" in line and "GB/s" in line]
@@ -79,9 +77,7 @@ with open(sys.argv[1], "w") as file:
 
 
 @pytest.mark.parametrize("end", ["time.sleep(600)", "sys.exit(7)"], ids=["it never starts an agent", "it fails"])
-def test_a_launcher_whose_child_holds_its_output_holds_up_nobody(
-    cpugpu: CommandLine, tmp_path: Path, here: str, end: str
-) -> None:
+def test_a_launcher_whose_child_holds_its_output_holds_up_nobody(cpugpu, tmp_path, here, end):
     """A child that called `setsid` cannot be killed; the run waited for it beyond --start-timeout."""
     (tmp_path / "leaves.py").write_text(LEAVING.format(end=end))
     hosts = inventory(tmp_path, f"""{here}[launchers]
@@ -99,7 +95,7 @@ launcher = "local"
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)  # it is still there: nobody waited for it
 
 
-def test_a_host_says_how_many_cases_it_skipped(cpugpu: CommandLine) -> None:
+def test_a_host_says_how_many_cases_it_skipped(cpugpu):
     """Skipped cases do not count as done."""
     outcome = cpugpu(
         "fleet", "run", "-w", "n1", "--launcher", "local", "matmul", "--size", "64,128", "--device", "cuda:7",
@@ -109,7 +105,7 @@ def test_a_host_says_how_many_cases_it_skipped(cpugpu: CommandLine) -> None:
     assert "2 skipped" in outcome.out
 
 
-def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
+def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu, tmp_path, here):
     hosts = inventory(tmp_path, f'{here}launcher = "local"\ntags = ["rack1"]\n[[hosts]]\nhost = "n[1-2]"\n')
     assert fleet(cpugpu, "-H", hosts, *QUICK).code == EXIT_OK
     runs = {run["fleet_host"]: run for run in cpugpu.here("history", "--json").objects}
@@ -124,7 +120,7 @@ def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, t
 
 
 @pytest.mark.slow
-def test_two_hosts_are_not_copies_of_each_other(cpugpu: CommandLine) -> None:
+def test_two_hosts_are_not_copies_of_each_other(cpugpu):
     """Simulated hosts differ in their noise, as real ones do."""
     outcome = fleet(cpugpu, "-w", "n1,n2", "--launcher", "local", *QUICK)
     samples = {
@@ -135,7 +131,7 @@ def test_two_hosts_are_not_copies_of_each_other(cpugpu: CommandLine) -> None:
     assert samples["n1", "cpu"] != samples["n2", "cpu"]
 
 
-def test_the_stream_is_that_of_a_run_with_the_host_before_it(buffered: Callable[..., Outcome]) -> None:
+def test_the_stream_is_that_of_a_run_with_the_host_before_it(buffered):
     outcome = buffered("fleet", "run", "-w", "n1,n2", "--launcher", "local", *QUICK, "--json")
     for host in ("n1", "n2"):
         told = [each["event"] for each in objects(outcome.out) if each.get("host") == host]
@@ -147,7 +143,7 @@ def test_the_stream_is_that_of_a_run_with_the_host_before_it(buffered: Callable[
         assert numbers == sorted(numbers)
 
 
-def test_the_runs_are_exported_as_everywhere(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_the_runs_are_exported_as_everywhere(cpugpu, tmp_path):
     path = tmp_path / "fleet.json"
     assert fleet(cpugpu, "-w", "n[1-3]", "--launcher", "local", *QUICK, "--export", path).code == EXIT_OK
     other = CommandLine(tmp_path / "other.db")
@@ -157,7 +153,7 @@ def test_the_runs_are_exported_as_everywhere(cpugpu: CommandLine, tmp_path: Path
     assert '"fleet_host": "host"' in veiled.replace('":"', '": "')
 
 
-def test_nothing_is_left_on_the_host(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
+def test_nothing_is_left_on_the_host(cpugpu, tmp_path, here):
     """Nothing in its temporary folder or home folder, even if the agent is killed."""
     places = [tmp_path / "tmp", tmp_path / "home"]
     for place in places:
@@ -172,9 +168,7 @@ def test_nothing_is_left_on_the_host(cpugpu: CommandLine, tmp_path: Path, here: 
 # ------------------------------------------------------------------ what does not
 
 
-def test_every_failure_has_its_word_and_the_others_are_saved(
-    cpugpu: CommandLine, tmp_path: Path, here: str, bare_python: Path
-) -> None:
+def test_every_failure_has_its_word_and_the_others_are_saved(cpugpu, tmp_path, here, bare_python):
     old = script(
         tmp_path / "old",
         f"""shift; exec {sys.executable} -c 'import sys; sys.version_info = (3, 8)
@@ -233,14 +227,14 @@ launcher = "refuses"
     assert [run["fleet_host"] for run in cpugpu.here("history", "--json").objects] == ["fine"]
 
 
-def test_a_host_without_torch_says_so(cpugpu: CommandLine, bare_python: Path) -> None:
+def test_a_host_without_torch_says_so(cpugpu, bare_python):
     outcome = fleet(cpugpu, "-w", "bare", "--launcher", "local", "--python", bare_python, "matmul", "--size", "64")
     assert outcome.code == EXIT_CASES_FAILED
     assert ends(outcome)["bare"]["state"] == "no torch"
     assert "hosts file" in ends(outcome)["bare"]["remedy"]
 
 
-def test_a_host_in_trouble_stands_under_the_table_with_its_reason(cpugpu: CommandLine) -> None:
+def test_a_host_in_trouble_stands_under_the_table_with_its_reason(cpugpu):
     outcome = cpugpu("fleet", "run", "-w", "n1", "--launcher", "local", "--python", "no-such-python", *QUICK)
     assert outcome.code == EXIT_CASES_FAILED
     (reason,) = (line for line in outcome.out.splitlines() if line.startswith("n1: no python: "))
@@ -249,7 +243,7 @@ def test_a_host_in_trouble_stands_under_the_table_with_its_reason(cpugpu: Comman
 
 
 @pytest.mark.slow
-def test_a_case_that_kills_its_agent_costs_that_case(cpugpu: CommandLine) -> None:
+def test_a_case_that_kills_its_agent_costs_that_case(cpugpu):
     outcome = fleet(
         cpugpu, "-w", "n1", "--launcher", "local", "matmul", "--size", "64,128,256", "--simulate",
         f"{FAST},crash_size=128",
@@ -270,7 +264,7 @@ head -c 1200000 /dev/urandom >&2; printf '\\n\\033[2J last words\\n' >&2
 """
 
 
-def test_what_a_host_prints_is_data(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
+def test_what_a_host_prints_is_data(cpugpu, tmp_path, here):
     """Banners, garbage, megabytes in a line and control sequences, before and after the agent's output."""
     python = script(tmp_path / "python", f'{NOISE}\n{sys.executable} "$@"\ncode=$?\n{NOISE}\nexit $code')
     broken = script(tmp_path / "broken", f"{NOISE}\nexit 9")
@@ -288,7 +282,7 @@ def test_what_a_host_prints_is_data(cpugpu: CommandLine, tmp_path: Path, here: s
     assert len(message) < 1000
 
 
-def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
+def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu, tmp_path, here):
     """A jump host's banner may contain anything, even a line that looks like an event."""
     noise = """echo '{"event":"Hello","protocol":99}'; printf 'a line without an end: '"""
     banner = script(tmp_path / "banner", f"""{noise}; shift; exec "$@" """)
@@ -312,9 +306,7 @@ def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu: CommandLine, 
     ],
     ids=" ".join,
 )
-def test_a_wrong_argument_is_an_error_before_anything_starts(
-    cpugpu: CommandLine, arguments: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_a_wrong_argument_is_an_error_before_anything_starts(cpugpu, arguments, words):
     outcome = cpugpu.here("fleet", "run", *arguments)
     assert outcome.code == EXIT_USAGE
     words(outcome.err)

@@ -2,10 +2,9 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine, Outcome
+from tests.helpers.command_line import FAST, Outcome
 from tests.helpers.fleet.fleet_command import ends
 
 from cpugpu_tui.errors import EXIT_OK
@@ -27,7 +26,7 @@ finally:
 
 
 @pytest.mark.slow
-def test_a_hundred_hosts_finish_in_bounded_memory(cpugpu: CommandLine, tmp_path: Path, bare_python: Path) -> None:
+def test_a_hundred_hosts_finish_in_bounded_memory(cpugpu, tmp_path, bare_python):
     """The interpreter has no torch, so a simulated agent that imports it fails."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, "fleet", "run", "-w", f"n[1-{HOSTS}]", "--launcher", "local",

@@ -4,13 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from unittest import mock
 
 import psutil
 import pytest
-from tests.helpers.command_line import FAST, CommandLine, Witness
+from tests.helpers.command_line import FAST, Witness
 from tests.helpers.fleet import fleet_command, slurm_cluster
 from tests.helpers.fleet.slurm_cluster import GPUS_EACH, NODES, cluster
 
@@ -22,7 +20,7 @@ ALL = ("-w", "cpugpu-n[1-3]", "--launcher", "srun", "--python", sys.executable)
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def slurm(tmp_path_factory):
     with cluster(tmp_path_factory.mktemp("slurm")) as variables, mock.patch.dict(os.environ, variables):
         yield variables
 
@@ -38,7 +36,7 @@ def agents_of_slurm() -> list[int]:
     return found
 
 
-def test_every_gpu_of_every_node_exactly_once(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
+def test_every_gpu_of_every_node_exactly_once(cpugpu, slurm):
     outcome = fleet_command.fleet(cpugpu, *ALL, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}")
     assert outcome.code == EXIT_OK
     started = {each["host"]: each for each in fleet_command.objects(outcome.out) if each["event"] == "RunStarted"}
@@ -50,7 +48,7 @@ def test_every_gpu_of_every_node_exactly_once(cpugpu: CommandLine, slurm: dict[s
     assert rows == [(node, gpu) for node in NODES for gpu in "01"]
 
 
-def test_a_node_gives_all_its_cpus(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
+def test_a_node_gives_all_its_cpus(cpugpu, slurm):
     """Slurm's default of one CPU a task would make every GPU look fast."""
     told = cpugpu("fleet", "hosts", *ALL, "--json").objects
     for host in told:
@@ -58,7 +56,7 @@ def test_a_node_gives_all_its_cpus(cpugpu: CommandLine, slurm: dict[str, str]) -
         assert f"--gres=gpu:{GPUS_EACH}" in host["argv"]
 
 
-def test_a_node_that_is_none_is_told_apart(cpugpu: CommandLine, slurm: dict[str, str], tmp_path: Path) -> None:
+def test_a_node_that_is_none_is_told_apart(cpugpu, slurm, tmp_path):
     hosts = fleet_command.inventory(
         tmp_path,
         f'[defaults]\nlauncher = "srun"\npython = "{sys.executable}"\n[[hosts]]\nhost = "{NODES[0]}"\n'
@@ -70,7 +68,7 @@ def test_a_node_that_is_none_is_told_apart(cpugpu: CommandLine, slurm: dict[str,
     assert "Slurm" in fleet_command.ends(outcome)["nobody"]["message"]
 
 
-def test_a_busy_node_is_waited_for_while_the_others_work(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
+def test_a_busy_node_is_waited_for_while_the_others_work(cpugpu, slurm):
     busy = NODES[-1]
     job = ["srun", f"--nodelist={busy}", "--exclusive", "sh", "-c", "echo begun; exec sleep 600"]
     with (
@@ -90,9 +88,7 @@ def test_a_busy_node_is_waited_for_while_the_others_work(cpugpu: CommandLine, sl
     assert set(ended) == set(NODES)
 
 
-def test_a_host_whose_job_is_cancelled_says_so_and_starts_no_other_job(
-    cpugpu: CommandLine, slurm: dict[str, str]
-) -> None:
+def test_a_host_whose_job_is_cancelled_says_so_and_starts_no_other_job(cpugpu, slurm):
     cancelled = NODES[1]
     with cpugpu.start("fleet", "run", *ALL, *fleet_command.LONG, "--json") as process:
         fleet_command.all_timing(process, NODES)
@@ -108,7 +104,7 @@ def test_a_host_whose_job_is_cancelled_says_so_and_starts_no_other_job(
 
 
 @pytest.mark.parametrize("whom", ["controller", "srun"])
-def test_no_agent_outlives_its_controller(cpugpu: CommandLine, slurm: dict[str, str], whom: str) -> None:
+def test_no_agent_outlives_its_controller(cpugpu, slurm, whom):
     with cpugpu.start("fleet", "run", *ALL, *fleet_command.LONG, "--json") as process:
         fleet_command.all_timing(process, NODES)
         agents = [Witness(pid) for pid in agents_of_slurm()]

@@ -4,12 +4,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
-from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Witness
+from tests.helpers.command_line import FAST, PATIENCE_S, Witness
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, lines_of, objects, states
 from tests.helpers.fleet.sshd_server import Server, host_lines, key, server
@@ -22,7 +20,7 @@ BANNER = "*** Authorised use only ***\n\x1b]0;owned\x07{}\n" * 50
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Server]:
+def node(tmp_path):
     with server(tmp_path / "sshd", banner=BANNER) as node:
         yield node
 
@@ -42,7 +40,7 @@ def agents_of_node(node: Server) -> list[int]:
     return [each.pid for each in below if "--alive" in each.cmdline() and each.name().startswith("python")]
 
 
-def test_a_host_behind_ssh_needs_nothing_of_ours(cpugpu: CommandLine, tmp_path: Path, node: Server) -> None:
+def test_a_host_behind_ssh_needs_nothing_of_ours(cpugpu, tmp_path, node):
     hosts = inventory(tmp_path, f'{defaults()}pre = "echo loaded"\n{host_lines("127.0.0.1", node.options())}')
     outcome = fleet(cpugpu, "-H", hosts, *QUICK)
     assert outcome.code == EXIT_OK
@@ -53,7 +51,7 @@ def test_a_host_behind_ssh_needs_nothing_of_ours(cpugpu: CommandLine, tmp_path: 
     assert started["environment"]["fleet_host"] == "127.0.0.1"
 
 
-def test_what_keeps_ssh_out_is_told_apart(cpugpu: CommandLine, tmp_path: Path, node: Server) -> None:
+def test_what_keeps_ssh_out_is_told_apart(cpugpu, tmp_path, node):
     """A refused key, a changed host key, a closed port and an unknown name, beside a host that works."""
     wrong, stranger = key(tmp_path / "wrong"), tmp_path / "stranger"
     stranger.write_text(node.folder.joinpath("known").read_text().replace(
@@ -86,7 +84,7 @@ def test_what_keeps_ssh_out_is_told_apart(cpugpu: CommandLine, tmp_path: Path, n
 
 
 @pytest.mark.slow
-def test_nobody_is_ever_asked_for_a_password(cpugpu: CommandLine, tmp_path: Path, node: Server) -> None:
+def test_nobody_is_ever_asked_for_a_password(cpugpu, tmp_path, node):
     """Neither on the terminal nor by an askpass program."""
     asked = tmp_path / "asked"
     program = tmp_path / "askpass"
@@ -105,9 +103,7 @@ def test_nobody_is_ever_asked_for_a_password(cpugpu: CommandLine, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
-def test_an_agent_that_somebody_ends_on_one_of_three_hosts_costs_one_case(
-    cpugpu: CommandLine, tmp_path: Path, node: Server, by: signal.Signals
-) -> None:
+def test_an_agent_that_somebody_ends_on_one_of_three_hosts_costs_one_case(cpugpu, tmp_path, node, by):
     names = ("n1", "n2", "n3")
     hosts = inventory(
         tmp_path, defaults() + "".join(host_lines(name, [*node.options(), *any_name(node)]) for name in names)
@@ -130,7 +126,7 @@ def test_an_agent_that_somebody_ends_on_one_of_three_hosts_costs_one_case(
 @pytest.mark.parametrize(
     "whom", ["controller", *(pytest.param(name, marks=pytest.mark.slow) for name in ("client", "server"))]
 )
-def test_an_agent_goes_with_whoever_it_works_for(cpugpu: CommandLine, tmp_path: Path, node: Server, whom: str) -> None:
+def test_an_agent_goes_with_whoever_it_works_for(cpugpu, tmp_path, node, whom):
     hosts = inventory(tmp_path, defaults() + host_lines("127.0.0.1", node.options()))
     with cpugpu.start("fleet", "run", "-H", hosts, *LONG, "--json") as process:
         all_timing(process, ["127.0.0.1"])

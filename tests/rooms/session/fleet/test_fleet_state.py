@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import model
 from cpugpu_tui.cli.fleet.running import trouble_lines
@@ -37,32 +36,32 @@ def after(**told: list[Told]) -> FleetState:
 
 
 @pytest.mark.parametrize("word", TROUBLES)
-def test_one_host_in_trouble_is_exit_3_and_named(word: str) -> None:
+def test_one_host_in_trouble_is_exit_3_and_named(word):
     state = after(a=[HostChanged(DONE)], b=[HostChanged(word, "It is so.")])
     assert (state.exit_code, state.is_over) == (EXIT_CASES_FAILED, True)
     assert [each.host.host for each in state.troubled] == ["b"]
     assert f" 1 {word}." in state.sentence
 
 
-def test_a_failed_case_is_exit_3_though_its_host_is_done() -> None:
+def test_a_failed_case_is_exit_3_though_its_host_is_done():
     failed = model.CaseFailed(case=CASE.key, kind="oom", message="x")
     state = after(a=[STARTED, failed, model.RunFinished(status="done"), HostChanged(DONE)])
     assert (state.exit_code, state.troubled) == (EXIT_CASES_FAILED, ())
     assert "1 case failed" in state.sentence
 
 
-def test_failed_cases_of_all_runs_of_a_series_are_counted() -> None:
+def test_failed_cases_of_all_runs_of_a_series_are_counted():
     failed = model.CaseFailed(case=CASE.key, kind="oom", message="x")
     once: list[Told] = [STARTED, failed, model.RunFinished(status="done")]
     assert after(a=[*once, *once, STARTED]).hosts["a"].failed == 2
 
 
-def test_whoever_stopped_it_is_told_so_before_anything_else() -> None:
+def test_whoever_stopped_it_is_told_so_before_anything_else():
     assert after(a=[HostChanged(STOPPED)], b=[HostChanged("auth", "x")]).exit_code == EXIT_INTERRUPTED
     assert after(a=[HostChanged(DONE)]).exit_code == EXIT_OK
 
 
-def test_another_agent_after_a_crash_is_no_new_start() -> None:
+def test_another_agent_after_a_crash_is_no_new_start():
     state = after(a=[HostChanged(CONNECTING), HostChanged(STARTING), STARTED, HostChanged(STARTING)])
     assert state.hosts["a"].state == RUNNING
     assert not state.is_over
@@ -75,14 +74,14 @@ def timed(hostname: str, begin_ns: int, end_ns: int) -> list[Told]:
     return [started, model.RunFinished(status="done", wall_ns=end_ns)]
 
 
-def test_hosts_on_one_machine_are_named_if_their_runs_overlap(words: GoldenWords) -> None:
+def test_hosts_on_one_machine_are_named_if_their_runs_overlap(words):
     together = after(a=timed("gpu01", 10, 20), b=timed("gpu02", 10, 20), c=timed("gpu01", 15, 25))
     (sentence,) = together.crowded
     words(sentence)
     assert after(a=timed("gpu01", 10, 20), c=timed("gpu01", 20, 30)).crowded == ()
 
 
-def test_of_many_hosts_on_one_machine_two_are_named(words: GoldenWords) -> None:
+def test_of_many_hosts_on_one_machine_two_are_named(words):
     (sentence,) = after(**{f"n{number}": timed("gpu01", 10, 20) for number in range(6)}).crowded
     words(sentence)
 
@@ -116,13 +115,13 @@ def cut_off() -> HostState:
     return after(a=events).hosts["a"]
 
 
-def test_a_case_that_a_lost_connection_cut_off_shows_no_time() -> None:
+def test_a_case_that_a_lost_connection_cut_off_shows_no_time():
     rows = {row.row.case.size: row for row in host_rows(cut_off())}
     assert [rows[64].text(key) for key in (Key.CPU, Key.GPU)] == ["1.00 ms", "1.00 ms"]
     assert {rows[128].text(key) for key in (Key.CPU, Key.GPU, Key.KERNEL, Key.SPEEDUP, Key.VERDICT)} == {NONE}
 
 
-def test_why_a_host_was_lost_is_said_of_the_host_alone() -> None:
+def test_why_a_host_was_lost_is_said_of_the_host_alone():
     state = after(a=[])
     state = replace(state, hosts={"a": cut_off()})
     rows = {row.row.case.size: row for row in host_rows(state.hosts["a"])}
@@ -133,7 +132,7 @@ def test_why_a_host_was_lost_is_said_of_the_host_alone() -> None:
     assert LOST in line
 
 
-def test_the_counts_of_a_host_that_was_lost_add_up(words: GoldenWords) -> None:
+def test_the_counts_of_a_host_that_was_lost_add_up(words):
     host = cut_off()
     words((cases_text(host), FleetState({"a": host}).cases_text))
     assert (host.run.done, host.run.failed, host.run.skipped) == (1, 1, 2)

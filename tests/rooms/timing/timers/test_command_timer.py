@@ -72,15 +72,13 @@ def used_by(found: CodeTraced) -> CommandUse:
     return found.used
 
 
-def test_words_are_replaced_and_other_braces_stay(tmp_path: Path) -> None:
+def test_words_are_replaced_and_other_braces_stay(tmp_path):
     code = own_command(("echo", "{n}-{device}", "--k={k}", '{"a": {other}}'), (("k", "{n}"),))
     _, op = loaded(code, tmp_path, GPU)
     assert op.words == ["echo", "7-cuda:0", "--k={n}", '{"a": {other}}']
 
 
-def test_a_call_is_the_whole_process_and_output_stays_out_of_ours(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_call_is_the_whole_process_and_output_stays_out_of_ours(tmp_path, capfd):
     timer, op = loaded(own_command(python(f"print('x' * 10**6)\n{LASTING}")), tmp_path)
     assert 0.1e9 < timer.latency_block(op, 1) < 5e9
     assert Path(f"{op.output}.out").stat().st_size == 10**6 + 1
@@ -95,7 +93,7 @@ def test_a_call_is_the_whole_process_and_output_stays_out_of_ours(
         ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
     ],
 )
-def test_a_failure_names_the_exit_and_the_last_line(tmp_path: Path, code: str, named: str) -> None:
+def test_a_failure_names_the_exit_and_the_last_line(tmp_path, code, named):
     timer, op = loaded(own_command(python(code)), tmp_path)
     with pytest.raises(CaseError, match=named) as caught:
         timer.latency_block(op, 1)
@@ -103,7 +101,7 @@ def test_a_failure_names_the_exit_and_the_last_line(tmp_path: Path, code: str, n
     assert str(tmp_path) in caught.value.message
 
 
-def test_a_process_that_stays_behind_is_refused_and_killed(tmp_path: Path) -> None:
+def test_a_process_that_stays_behind_is_refused_and_killed(tmp_path):
     stays = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)"
     timer, op = loaded(own_command(python(stays)), tmp_path)
     with pytest.raises(CaseError, match="leaves a process at work") as caught:
@@ -112,14 +110,14 @@ def test_a_process_that_stays_behind_is_refused_and_killed(tmp_path: Path) -> No
     assert marked(os.getpid()) == []
 
 
-def test_a_stop_ends_the_process_at_once(tmp_path: Path) -> None:
+def test_a_stop_ends_the_process_at_once(tmp_path):
     timer, op = loaded(own_command(python("import time; time.sleep(600)")), tmp_path, stops=True)
     with pytest.raises(Stopped):
         timer.latency_block(op, 1)
     assert marked(os.getpid()) == []
 
 
-def test_the_receipt_counts_children_and_memory(tmp_path: Path) -> None:
+def test_the_receipt_counts_children_and_memory(tmp_path):
     child = f"import os\nif os.fork():\n    os.wait()\n    os._exit(0)\n{LASTING}"
     found = traced(own_command(python(child)), tmp_path)
     assert used_by(found).processes == 2
@@ -128,7 +126,7 @@ def test_the_receipt_counts_children_and_memory(tmp_path: Path) -> None:
     assert used_by(found).hides_gpus
 
 
-def test_start_up_is_timed_apart(tmp_path: Path) -> None:
+def test_start_up_is_timed_apart(tmp_path):
     code = own_command(python(LASTING), startup=shlex.join(python("pass")))
     found = traced(code, tmp_path)
     assert used_by(found).startup_ns is not None
@@ -137,12 +135,12 @@ def test_start_up_is_timed_apart(tmp_path: Path) -> None:
         traced(own_command(python(LASTING), startup="false"), tmp_path)
 
 
-def test_the_usual_start_up_is_not_that_of_a_command_which_is_quicker(tmp_path: Path) -> None:
+def test_the_usual_start_up_is_not_that_of_a_command_which_is_quicker(tmp_path):
     assert traced(own_command(("sleep", "0")), tmp_path).used == CommandUse(1, hides_gpus=True)
     assert traced(own_command(python("pass")[1:]), tmp_path).used == CommandUse(1, hides_gpus=True)
 
 
-def test_a_gpu_run_without_a_context_is_refused(tmp_path: Path) -> None:
+def test_a_gpu_run_without_a_context_is_refused(tmp_path):
     code = own_command((*python(LASTING), "{device}"))
     with pytest.raises(CaseError, match="Never used the GPU") as caught:
         traced(code, tmp_path, GPU, Probe(0))
@@ -153,7 +151,7 @@ def test_a_gpu_run_without_a_context_is_refused(tmp_path: Path) -> None:
     assert (unknown.peak_bytes, used_by(unknown).gpu_reason) == (None, "no-permission")
 
 
-def test_the_environment_hides_gpus_unless_the_command_takes_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_hides_gpus_unless_the_command_takes_the_device(monkeypatch):
     plain, told = own_command(("true",)), own_command(("true", "{device}"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
     assert environment_for(plain, "cpu", 0)["CUDA_VISIBLE_DEVICES"] == ""
@@ -165,7 +163,7 @@ def test_the_environment_hides_gpus_unless_the_command_takes_the_device(monkeypa
     assert environment_for(plain, "cuda:1", 0)["CUDA_VISIBLE_DEVICES"] == "1"
 
 
-def test_a_command_was_told_to_use_the_threads_of_its_case(tmp_path: Path) -> None:
+def test_a_command_was_told_to_use_the_threads_of_its_case(tmp_path):
     """`time --threads 1 -- COMMAND` on a busy machine said: 2 threads waited for a core, run with --threads 1."""
     code = own_command(python("pass"))
     timer, op = loaded(code, tmp_path)

@@ -38,7 +38,7 @@ def settle(probe: FakeProbe, monkeypatch: pytest.MonkeyPatch) -> tuple[Readiness
     return SettledClock(probe).settle(work), spent[0]
 
 
-def test_a_clock_that_stands_still_costs_three_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_stands_still_costs_three_readings(monkeypatch):
     probe = FakeProbe(1980.0)
     readiness, spent_s = settle(probe, monkeypatch)
     assert readiness == Readiness(1980.0, ())
@@ -46,7 +46,7 @@ def test_a_clock_that_stands_still_costs_three_readings(monkeypatch: pytest.Monk
     assert spent_s < 0.1
 
 
-def test_once_settled_a_half_round_costs_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_once_settled_a_half_round_costs_one_reading(monkeypatch):
     probe = FakeProbe(1980.0)
     clock = SettledClock(probe)
     monkeypatch.setattr(overheads.time, "monotonic", iter(k / 100 for k in range(1000)).__next__)
@@ -56,13 +56,13 @@ def test_once_settled_a_half_round_costs_one_reading(monkeypatch: pytest.MonkeyP
     assert probe.read == before + 1
 
 
-def test_after_a_power_capped_neighbour_it_waits_until_the_clock_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_power_capped_neighbour_it_waits_until_the_clock_is_back(monkeypatch):
     readiness, spent_s = settle(FakeProbe(1575.0, 1620.0, 1750.0, 1900.0, 1980.0), monkeypatch)
     assert readiness == Readiness(1980.0, ())
     assert 0.08 < spent_s < WAIT_S
 
 
-def test_a_clock_that_never_settles_is_marked_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_never_settles_is_marked_and_the_run_goes_on(monkeypatch):
     readiness, spent_s = settle(FakeProbe(*[1500.0, 1980.0] * 500), monkeypatch)
     assert readiness.marks == ("clock-unsettled",)
     assert WAIT_S <= spent_s < WAIT_S + 0.1
@@ -77,7 +77,5 @@ def test_a_clock_that_never_settles_is_marked_and_the_run_goes_on(monkeypatch: p
         ((), 2, ("shared-gpu",)),
     ],
 )
-def test_what_the_driver_says_becomes_marks(
-    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], processes: int, marks: tuple[str, ...]
-) -> None:
+def test_what_the_driver_says_becomes_marks(monkeypatch, words, processes, marks):
     assert settle(FakeProbe(1980.0, throttle=words, processes=processes), monkeypatch)[0].marks == marks

@@ -40,20 +40,20 @@ def timer_and_operation(
 
 
 @pytest.fixture(autouse=True)
-def _threads() -> Any:
+def _threads():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
 
 
-def test_a_block_calls_so_often_and_allocates_afresh() -> None:
+def test_a_block_calls_so_often_and_allocates_afresh():
     timer, op, step = timer_and_operation()
     assert timer.latency_block(op, 7) > 0
     assert step.calls == 7
     assert step.out_ids == {None}
 
 
-def test_the_first_call_is_one_call_and_its_result_is_kept_to_write_into() -> None:
+def test_the_first_call_is_one_call_and_its_result_is_kept_to_write_into():
     timer, op, step = timer_and_operation()
     first = timer.first_call(op)
     assert step.calls == 1
@@ -66,7 +66,7 @@ def test_the_first_call_is_one_call_and_its_result_is_kept_to_write_into() -> No
     assert COLD_START not in timer.first_call(op).singles
 
 
-def test_publication_2s_total_is_of_ten_calls_after_ten_that_make_their_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_publication_2s_total_is_of_ten_calls_after_ten_that_make_their_inputs(monkeypatch):
     case = Case("vector-dot", 8, threads=1, variant="matmul")
     timer, op, step = timer_and_operation(case)
     report: Any = None
@@ -85,7 +85,7 @@ def test_publication_2s_total_is_of_ten_calls_after_ten_that_make_their_inputs(m
 
 
 @pytest.mark.parametrize(("threads", "in_force"), [(1, 1), (0, 2)])
-def test_the_cases_threads_are_in_force_whenever_it_is_called(threads: int, in_force: int) -> None:
+def test_the_cases_threads_are_in_force_whenever_it_is_called(threads, in_force):
     timer, op, step = timer_and_operation(Case("matmul", 8, threads=threads))
 
     def half_round(op: Any) -> None:
@@ -100,7 +100,7 @@ def test_the_cases_threads_are_in_force_whenever_it_is_called(threads: int, in_f
     assert timer.threads() == in_force
 
 
-def test_cold_caches_are_flushed_before_each_sample_and_warm_ones_are_not() -> None:
+def test_cold_caches_are_flushed_before_each_sample_and_warm_ones_are_not():
     for cold, walks in ((True, 3), (False, 0)):
         timer, op, _ = timer_and_operation(cold=cold)
         timer.device_samples(op, 3)
@@ -108,7 +108,7 @@ def test_cold_caches_are_flushed_before_each_sample_and_warm_ones_are_not() -> N
         assert (0 if buffer is None else int(buffer[0]) - 1) == walks
 
 
-def test_inputs_that_the_step_changes_are_restored_before_each_call() -> None:
+def test_inputs_that_the_step_changes_are_restored_before_each_call():
     timer, op, step = timer_and_operation()
     restored: list[int] = []
     op.restore = lambda: restored.append(step.calls)
@@ -119,7 +119,7 @@ def test_inputs_that_the_step_changes_are_restored_before_each_call() -> None:
         assert (restored, step.calls) == ([0, 1, 2], 3), timed
 
 
-def test_out_is_used_only_where_a_step_takes_it() -> None:
+def test_out_is_used_only_where_a_step_takes_it():
     timer = CpuTimer(CPU, 0, 1, 1, cold=False, fresh=True)
     case = Case("vector-dot", 8, threads=1, variant="dot")
     op = operation(case, find("vector-dot").inputs(8, torch.float32, torch.Generator()), "cpu")
@@ -129,7 +129,7 @@ def test_out_is_used_only_where_a_step_takes_it() -> None:
     assert len(timer.device_samples(op, 2).elapsed_ns) == 2
 
 
-def test_a_product_is_timed_as_torchs_own_function_without_a_method_around_it() -> None:
+def test_a_product_is_timed_as_torchs_own_function_without_a_method_around_it():
     """A Python method takes 0.25 us, which `torch.utils.benchmark` does not see."""
     timer = CpuTimer(CPU, 0, 1, 1, cold=False, fresh=True)
     case = Case("matmul", 8, threads=1)
@@ -142,14 +142,14 @@ def test_a_product_is_timed_as_torchs_own_function_without_a_method_around_it() 
 # ------------------------------------------------------------------ planted faults are named
 
 
-def test_one_thread_on_many_cores_is_named() -> None:
+def test_one_thread_on_many_cores_is_named():
     timer, op, _ = timer_and_operation(cores=16)
     assert timer.ready(op, 1).marks == ("one-thread",)
     timer, op, _ = timer_and_operation(cores=1)
     assert timer.ready(op, 1).marks == ()
 
 
-def test_denormals_are_named_where_they_are_not_flushed() -> None:
+def test_denormals_are_named_where_they_are_not_flushed():
     timer, op, _ = timer_and_operation(cores=1)
     op.host_inputs = (torch.full((8, 8), 1e-40), op.host_inputs[1])
     try:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.model import Case, Device
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples
@@ -40,20 +39,20 @@ def timer(enqueue_ns: float, starves: Batch) -> tuple[CudaTimer, list[tuple[int,
     return made, asked
 
 
-def test_a_backlog_that_holds_gives_all_samples_unmarked() -> None:
+def test_a_backlog_that_holds_gives_all_samples_unmarked():
     made, asked = timer(10_000.0, lambda count, spin_ns: False)
     assert made.device_samples(OP, 20) == DeviceSamples((5000.0,) * 20)
     assert asked == [(20, 1.5 * 10_000 + SPIN_MARGIN_NS)]
 
 
-def test_a_starved_batch_is_redone_behind_twice_the_spin_and_then_forgotten() -> None:
+def test_a_starved_batch_is_redone_behind_twice_the_spin_and_then_forgotten():
     made, asked = timer(10_000.0, lambda count, spin_ns: spin_ns < 200_000)
     samples = made.device_samples(OP, 20)
     assert [spin_ns for _, spin_ns in asked] == [65_000, 130_000, 260_000]
     assert samples == DeviceSamples((5000.0,) * 20)
 
 
-def test_what_starves_behind_the_longest_spin_is_launch_bound_and_has_no_sample() -> None:
+def test_what_starves_behind_the_longest_spin_is_launch_bound_and_has_no_sample():
     made, asked = timer(10_000.0, lambda count, spin_ns: True)
     assert made.device_samples(OP, 20) == DeviceSamples((), ("launch-bound",))
     spins = [spin_ns for _, spin_ns in asked]
@@ -108,7 +107,7 @@ class FakeBuffer:
 
 
 @pytest.fixture
-def streamed(monkeypatch: pytest.MonkeyPatch) -> tuple[CudaTimer, Any, FakeStream]:
+def streamed(monkeypatch):
     """A timer on a fake stream with cold caches, and an operation of 5 µs."""
     stream = FakeStream()
     made = CudaTimer.__new__(CudaTimer)
@@ -125,7 +124,7 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> tuple[CudaTimer, Any, FakeStrea
     return made, Operation(Case("matmul", 1), find("matmul"), step, (), ()), stream
 
 
-def test_each_pair_spans_one_call_alone(streamed: tuple[CudaTimer, Any, FakeStream]) -> None:
+def test_each_pair_spans_one_call_alone(streamed):
     """The flush and the launch are hidden behind the spin, so they are not included."""
     made, op, stream = streamed
     samples = made.device_samples(op, 4)
@@ -134,15 +133,13 @@ def test_each_pair_spans_one_call_alone(streamed: tuple[CudaTimer, Any, FakeStre
     assert stream.log == ["spin", "flush", "event", "call", "event"] * 4
 
 
-def test_the_spin_is_made_from_what_queueing_really_took(streamed: tuple[CudaTimer, Any, FakeStream]) -> None:
+def test_the_spin_is_made_from_what_queueing_really_took(streamed):
     made, op, _ = streamed
     made.device_samples(op, 4)
     assert made._enqueue_ns == pytest.approx(30_000)
 
 
-def test_a_stream_that_runs_dry_is_noticed(
-    streamed: tuple[CudaTimer, Any, FakeStream], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_that_runs_dry_is_noticed(streamed, monkeypatch):
     """Without a spin, the start event occurs before its call is queued, so the pair would time the launch."""
     made, op, stream = streamed
     monkeypatch.setattr(cuda_module, "spin", lambda cycles: stream.queue("spin", 0.0))
@@ -150,9 +147,7 @@ def test_a_stream_that_runs_dry_is_noticed(
     assert made.device_samples(op, 4) == DeviceSamples((), ("launch-bound",))
 
 
-def test_inputs_that_the_step_changes_are_restored_before_each_call(
-    streamed: tuple[CudaTimer, Any, FakeStream],
-) -> None:
+def test_inputs_that_the_step_changes_are_restored_before_each_call(streamed):
     made, op, stream = streamed
     op.restore = lambda: stream.log.append("restore")
     for timed in (made.latency_block, made.singles, made.device_samples):
@@ -163,7 +158,7 @@ def test_inputs_that_the_step_changes_are_restored_before_each_call(
     assert made.throughput_block(op, 3) is None
 
 
-def test_results_of_every_form_and_size_are_copied_into_buffers_of_their_own() -> None:
+def test_results_of_every_form_and_size_are_copied_into_buffers_of_their_own():
     small, large = torch.ones(3), torch.arange(12.0).reshape(4, 3)
     for results in ((small, large, small[:2], small), ((small, [large]), (large, [small]), (small[:1], [large]))):
         copy_back = copier(results[0], pinned=False)
@@ -174,7 +169,7 @@ def test_results_of_every_form_and_size_are_copied_into_buffers_of_their_own() -
 
 
 @pytest.mark.parametrize("name", ["layernorm", "transformer", "conv2d", "matmul"])
-def test_weights_stay_on_the_device_while_the_other_inputs_are_copied(name: str) -> None:
+def test_weights_stay_on_the_device_while_the_other_inputs_are_copied(name):
     """With the host as device, where a copy of a plain tensor is the tensor itself."""
     item, made = find(name), timer(0.0, lambda count, spin_ns: False)[0]
     made.device = Device("cpu", "host")
@@ -191,9 +186,7 @@ def test_weights_stay_on_the_device_while_the_other_inputs_are_copied(name: str)
 # ------------------------------------------------------------------ memory
 
 
-def test_what_does_not_fit_on_the_gpu_is_refused_before_it_is_tried(
-    monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_what_does_not_fit_on_the_gpu_is_refused_before_it_is_tried(monkeypatch, words):
     """12 GB are free, and 4 GB more once torch has freed its cached blocks."""
 
     free = [12e9]

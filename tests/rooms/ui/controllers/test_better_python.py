@@ -11,7 +11,7 @@ from tests.helpers.app.fake_run import ENVIRONMENT, FakeBackend, finish, new_app
 from tests.helpers.app.looking import reads, screen_lines
 from tests.helpers.app.states import joined
 from tests.helpers.machine.fake_interpreters import with_torch
-from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 from tests.rooms.ui.test_states import SMALL, ShownApp
 
 from cpugpu_tui.model import Hello, Simulation, TelemetryRead
@@ -35,7 +35,7 @@ def backend_with(better: Interpreter | None, **facts: Any) -> FakeBackend:
     return backend
 
 
-async def test_a_cpu_build_beside_a_gpu_offers_the_better_interpreter_and_p_takes_it() -> None:
+async def test_a_cpu_build_beside_a_gpu_offers_the_better_interpreter_and_p_takes_it():
     backend = backend_with(GPU_PYTHON, torch="2.9.1+cpu", torch_cuda=None)
     async with opened(new_app(backend=backend), size=SMALL) as pilot:
         await reads(pilot, f"This torch (2.9.1+cpu) cannot use the GPU. {OFFER}", "Press r")
@@ -45,7 +45,7 @@ async def test_a_cpu_build_beside_a_gpu_offers_the_better_interpreter_and_p_take
         assert "Press p" not in joined(screen_lines(pilot))
 
 
-async def test_p_says_so_where_there_is_no_better_one() -> None:
+async def test_p_says_so_where_there_is_no_better_one():
     backend = backend_with(None, torch_cuda="13.0")
     async with opened(new_app(backend=backend), size=SMALL) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
@@ -72,7 +72,7 @@ class SearchingBackend(FakeBackend):
         return None
 
 
-async def test_a_run_ends_the_search_which_begins_again_after_it() -> None:
+async def test_a_run_ends_the_search_which_begins_again_after_it():
     backend = SearchingBackend(Hello(protocol=1, environment={**ENVIRONMENT, "torch_cuda": None}))
     async with opened(new_app(backend=backend), size=SMALL) as pilot:
         await settled(pilot, backend.began.is_set)
@@ -95,7 +95,7 @@ async def test_a_run_ends_the_search_which_begins_again_after_it() -> None:
         (False, 1, {"torch_cuda": "13.0"}),
     ],
 )
-def test_which_torch_is_lacking(lacking: bool, gpus: int, facts: dict[str, Any]) -> None:
+def test_which_torch_is_lacking(lacking, gpus, facts):
     """On a machine without a GPU any torch will do; a CUDA of a newer major version than the driver's never runs."""
     latest: TelemetryRead = readings(gpus)
     shown = {"environment": {**ENVIRONMENT, **facts}, "telemetry": TelemetryState(latest=latest)}
@@ -120,9 +120,7 @@ def only(monkeypatch: pytest.MonkeyPatch, python: Path | str) -> list[Path | Non
     return folders
 
 
-async def test_where_torch_is_missing_p_starts_an_agent_that_has_it(
-    bare_python: Path, torch_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_where_torch_is_missing_p_starts_an_agent_that_has_it(bare_python, torch_python, tmp_path, monkeypatch):
     folders = only(monkeypatch, torch_python)
     app = CpuGpuApp(AppOptions(python=str(bare_python), database=tmp_path / "results.db"))
     async with ShownApp(app) as pilot:
@@ -136,8 +134,8 @@ async def test_where_torch_is_missing_p_starts_an_agent_that_has_it(
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch may be able to use a GPU")
 async def test_beside_a_driver_with_gpus_the_cpu_build_of_this_environment_is_found_lacking(
-    fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    fake_nvml, tmp_path, monkeypatch
+):
     """Nothing is made up but the driver and the other interpreter, whose kernels run with this one's torch."""
     better = with_torch(tmp_path / "an env" / "python", "2.8.0+cu126")
     only(monkeypatch, better)
@@ -153,9 +151,7 @@ async def test_beside_a_driver_with_gpus_the_cpu_build_of_this_environment_is_fo
         assert app.state.run.run.environment["python_option"] == better
 
 
-async def test_auto_takes_it_without_a_key(
-    bare_python: Path, torch_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_auto_takes_it_without_a_key(bare_python, torch_python, tmp_path, monkeypatch):
     folders = only(monkeypatch, torch_python)
     monkeypatch.setattr("sys.executable", str(bare_python))
     app = CpuGpuApp(AppOptions(python="auto", database=tmp_path / "results.db"))

@@ -49,7 +49,7 @@ class ReadingBackend(FakeBackend):
         self.take_reading()
 
 
-def test_each_reading_reaches_the_app_once_and_in_order_also_while_a_run_waits_for_its_agent() -> None:
+def test_each_reading_reaches_the_app_once_and_in_order_also_while_a_run_waits_for_its_agent():
     posted: list[Message] = []
     backend = ReadingBackend()
     bridge = Bridge(backend, lambda message: bool(posted.append(message)) or True)
@@ -70,6 +70,6 @@ def test_each_reading_reaches_the_app_once_and_in_order_also_while_a_run_waits_f
     assert sum(isinstance(event, RunFinished) for event in seen) == 2
 
 
-def test_no_reading_replaces_another_in_the_apps_queue() -> None:
+def test_no_reading_replaces_another_in_the_apps_queue():
     earlier, later = (messages.TelemetryArrived(TelemetryRead(mono_ns=time)) for time in (1, 2))
     assert not later.can_replace(earlier)

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from tests.helpers.app.fake_run import settled
 from tests.helpers.app.looking import reads, text_of
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.app.states import joined
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -32,12 +30,12 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
 @pytest.fixture(scope="module")
-def whole() -> Recording:
+def whole():
     return shipped()
 
 
 @pytest.fixture(scope="module")
-def short(whole: Recording) -> Recording:
+def short(whole):
     """The search and one of the publications' runs."""
     return Recording((whole.runs[0], whole.runs[7]))
 
@@ -68,7 +66,7 @@ async def ended(pilot: Pilot[Any]) -> None:
 # ------------------------------------------------------------------ what is shown
 
 
-async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series(whole: Recording) -> None:
+async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series(whole):
     """The second run has a CPU time of a million microseconds, whose column the first did without."""
     async with demo(Recording((whole.runs[8], whole.runs[1])), size=(80, 24)) as pilot:
         await ended(pilot)
@@ -79,7 +77,7 @@ async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series
         assert "95 % interval" in joined(lines)
 
 
-async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole: Recording, words: GoldenWords) -> None:
+async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole, words):
     async with demo(Recording(whole.runs[1:2]), size=(80, 24)) as pilot:
         await ended(pilot)
         words(" ".join(text_of(pilot, "#answer").split()))
@@ -87,7 +85,7 @@ async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole: Record
         await pilot.press("q")
 
 
-async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
+async def test_its_end_names_the_keys_in_force(whole):
     keymap = Keymap({**DEFAULT_KEYMAP.keys, "run": ("f5",), "history": ("L",)})
     app = CpuGpuApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -96,7 +94,7 @@ async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
         app.bridge.backend.close()
 
 
-async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole: Recording) -> None:
+async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole):
     async with demo(whole) as pilot:
         await ended(pilot)
         state = pilot.app.state
@@ -112,7 +110,7 @@ async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole: Recordi
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_while_it_plays_the_status_line_says_what_and_whose(short: Recording, size: tuple[int, int]) -> None:
+async def test_while_it_plays_the_status_line_says_what_and_whose(short, size):
     async with demo(short, NEVER, size) as pilot:
         await settled(pilot, lambda: "left" in text_of(pilot, "#status"))
         status = text_of(pilot, "#status")
@@ -125,7 +123,7 @@ async def test_while_it_plays_the_status_line_says_what_and_whose(short: Recordi
 
 
 @pytest.mark.parametrize("key", ["g", "m", "K", "h", "c", "question_mark", "enter", "e", "T", "z"])
-async def test_every_screen_says_that_it_is_a_replay(short: Recording, key: str) -> None:
+async def test_every_screen_says_that_it_is_a_replay(short, key):
     async with demo(short, size=(80, 24)) as pilot:
         await ended(pilot)
         if key == "z":
@@ -138,7 +136,7 @@ async def test_every_screen_says_that_it_is_a_replay(short: Recording, key: str)
 # ------------------------------------------------------------------ what keys do
 
 
-async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short: Recording) -> None:
+async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short):
     async with demo(short, NEVER) as pilot:
         await pilot.press("x")
         await settled(pilot, lambda: pilot.app.state.run.finished is not None)
@@ -153,7 +151,7 @@ async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short: Recor
         assert pilot.app.state.run == short.runs[0].state
 
 
-async def test_r_plays_it_again_from_the_beginning(short: Recording) -> None:
+async def test_r_plays_it_again_from_the_beginning(short):
     async with demo(short) as pilot:
         await ended(pilot)
         before = pilot.app.state
@@ -167,7 +165,7 @@ async def test_r_plays_it_again_from_the_beginning(short: Recording) -> None:
 
 
 @pytest.mark.parametrize("key", ["f", "M"])
-async def test_what_would_measure_is_dimmed_and_says_why(short: Recording, key: str) -> None:
+async def test_what_would_measure_is_dimmed_and_says_why(short, key):
     async with demo(short) as pilot:
         await ended(pilot)
         await pilot.press(key)
@@ -176,14 +174,14 @@ async def test_what_would_measure_is_dimmed_and_says_why(short: Recording, key: 
         assert not pilot.app.state.situation.live
 
 
-async def test_while_it_plays_run_says_how_to_get_there(short: Recording) -> None:
+async def test_while_it_plays_run_says_how_to_get_there(short):
     async with demo(short, NEVER) as pilot:
         await pilot.press("r")
         await reads(pilot, DEFAULT_KEYMAP.with_keys(PLAYING))
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_while_it_plays_any_of_its_runs_can_be_opened(short: Recording) -> None:
+async def test_while_it_plays_any_of_its_runs_can_be_opened(short):
     async with demo(short, NEVER) as pilot:
         await pilot.press("h")
         await settled(pilot, lambda: "2 runs" in text_of(pilot, "#page-title"))
@@ -197,7 +195,7 @@ async def test_while_it_plays_any_of_its_runs_can_be_opened(short: Recording) ->
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: tuple[int, int]) -> None:
+async def test_it_ends_on_the_picture_of_the_crossover(short, size):
     async with demo(short, size=size) as pilot:
         await reads(pilot, "demo has ended", "GPU against 16 CPU threads", "crossover: from n ≈ ")
         app, played = pilot.app, []
@@ -207,7 +205,7 @@ async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: t
         assert played == [True]
 
 
-async def test_a_run_is_exported_while_it_plays(short: Recording, tmp_path: Path) -> None:
+async def test_a_run_is_exported_while_it_plays(short, tmp_path):
     path = tmp_path / "quick.md"
     async with demo(short, NEVER) as pilot:
         await pilot.press("e")
@@ -217,7 +215,7 @@ async def test_a_run_is_exported_while_it_plays(short: Recording, tmp_path: Path
     assert "NVIDIA H200" in path.read_text()
 
 
-async def test_claims_are_judged_by_what_has_been_played(whole: Recording) -> None:
+async def test_claims_are_judged_by_what_has_been_played(whole):
     async with demo(whole, size=(200, 60)) as pilot:
         await ended(pilot)
         await pilot.press("K")
@@ -228,7 +226,7 @@ async def test_claims_are_judged_by_what_has_been_played(whole: Recording) -> No
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str | None]:
+def environment(tmp_path):
     folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
     return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}
 
@@ -244,9 +242,7 @@ finally:
 """
 
 
-def test_on_a_terminal_it_plays_and_leaves_the_table_and_nothing_else(
-    short: Recording, tmp_path: Path, environment: dict[str, str | None]
-) -> None:
+def test_on_a_terminal_it_plays_and_leaves_the_table_and_nothing_else(short, tmp_path, environment):
     path = tmp_path / "short.gz"
     path.write_bytes(packed(short.runs))
     with PtyApp([sys.executable, "-c", SPY, path, "--pace", "1000"], env=environment, columns=150) as app:
@@ -261,7 +257,7 @@ def test_on_a_terminal_it_plays_and_leaves_the_table_and_nothing_else(
     assert not list(tmp_path.rglob("*.db"))
 
 
-def test_quitting_in_the_middle_asks_nothing(tmp_path: Path, environment: dict[str, str | None]) -> None:
+def test_quitting_in_the_middle_asks_nothing(tmp_path, environment):
     with PtyApp([sys.executable, "-m", "cpugpu_tui", "demo"], env=environment) as app:
         app.until_text("run 1 of 10")
         app.send("q")
@@ -269,9 +265,7 @@ def test_quitting_in_the_middle_asks_nothing(tmp_path: Path, environment: dict[s
     assert not list(tmp_path.rglob("*.db"))
 
 
-def test_a_damaged_recording_is_said_before_the_screen_changes(
-    tmp_path: Path, environment: dict[str, str | None]
-) -> None:
+def test_a_damaged_recording_is_said_before_the_screen_changes(tmp_path, environment):
     path = tmp_path / SHIPPED
     path.write_bytes(packed(shipped().runs[6:])[:-99])
     with PtyApp([sys.executable, "-m", "cpugpu_tui", "demo", path], columns=200, env=environment) as app:

@@ -1,6 +1,5 @@
 """What the app opens where its history lies: a new one, one that cannot be written, none."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -23,7 +22,7 @@ def one_run(path: Path) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path):
     # What is imported on first use must be there before: an interpreter in root's home is closed to others.
     one_run(tmp_path / "results.db")
     with closing(opened(tmp_path / "results.db").history.store) as store:
@@ -38,7 +37,7 @@ def opened(path: Path) -> Backend:
     return backend
 
 
-def test_a_history_that_cannot_be_written_is_read_and_says_why_nothing_is_saved(folder: Path) -> None:
+def test_a_history_that_cannot_be_written_is_read_and_says_why_nothing_is_saved(folder):
     path = folder / "results.db"
     one_run(path)
     path.chmod(0o400)
@@ -52,14 +51,14 @@ def test_a_history_that_cannot_be_written_is_read_and_says_why_nothing_is_saved(
             backend.history.delete(backend.history.summary(1))
 
 
-def test_a_history_that_is_not_there_is_made(tmp_path: Path) -> None:
+def test_a_history_that_is_not_there_is_made(tmp_path):
     backend = opened(tmp_path / "results.db")
     with closing(backend.history.store):
         assert backend.store_notice is None
         assert list(backend.history.pages()) == [[]]
 
 
-def test_without_a_history_everything_says_so() -> None:
+def test_without_a_history_everything_says_so():
     saved = Backend(AppOptions(save=False)).history
     for ask in (saved.newest, lambda: list(saved.pages()), lambda: saved.open(1), saved.bury):
         with pytest.raises(StoreError, match="--no-save"):

@@ -11,7 +11,6 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from cpugpu_tui.model import RunFinished, Simulation
-from cpugpu_tui.store import Store
 from cpugpu_tui.ui.screens.main import MainScreen
 
 # ------------------------------------------------------------------ running it again
@@ -24,9 +23,7 @@ async def again(pilot: Pilot[Any], count: int) -> FakeSession:
 
 
 @pytest.mark.parametrize("opened_first", [True, False], ids=["in the panes", "in the list"])
-async def test_r_runs_the_same_plan_with_the_same_seed_until_something_else_is_chosen(
-    store: Store, opened_first: bool
-) -> None:
+async def test_r_runs_the_same_plan_with_the_same_seed_until_something_else_is_chosen(store, opened_first):
     plan = replace(SWEEP, seed=77, rounds=5, name="mine")
     store.import_run(stream("a", plan))
     async with opened(app_with(store)) as pilot:
@@ -47,7 +44,7 @@ async def test_r_runs_the_same_plan_with_the_same_seed_until_something_else_is_c
         await finish(pilot, session)
 
 
-async def test_made_up_and_measured_runs_are_not_mixed(store: Store) -> None:
+async def test_made_up_and_measured_runs_are_not_mixed(store):
     store.import_run(stream("a", replace(SWEEP, simulation=Simulation())))
     async with opened(app_with(store), (120, 40)) as pilot:
         await open_newest(pilot)
@@ -59,7 +56,7 @@ async def test_made_up_and_measured_runs_are_not_mixed(store: Store) -> None:
         assert "SIMULATED" not in status(pilot)
 
 
-async def test_during_a_run_nothing_is_read(store: Store) -> None:
+async def test_during_a_run_nothing_is_read(store):
     store.import_run(stream("a"))
     async with opened(app_with(store)) as pilot:
         session = await start_run(pilot)
@@ -72,7 +69,7 @@ async def test_during_a_run_nothing_is_read(store: Store) -> None:
 # ------------------------------------------------------------------ another terminal's run
 
 
-async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_terminals_run_is_followed_to_its_end(store, monkeypatch):
     monkeypatch.setattr("cpugpu_tui.ui.controllers.history.FOLLOW_S", 0.02)
     monkeypatch.setattr("cpugpu_tui.ui.screens.run_list.LOOK_S", 0.02)
     events = stream("a", age_ns=0)
@@ -96,9 +93,7 @@ async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkey
         await settled(pilot, lambda: "✓ done 3/3" in status(pilot))
 
 
-async def test_a_run_that_is_deleted_while_it_is_followed_is_missed_in_a_sentence(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_is_deleted_while_it_is_followed_is_missed_in_a_sentence(store, monkeypatch):
     monkeypatch.setattr("cpugpu_tui.ui.controllers.history.FOLLOW_S", 0.02)
     begin(store, stream("a"))
     async with opened(app_with(store)) as pilot:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, screen_lines, shown, table_of, text_of
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.model import LATENCY, DeviceSampled
 from cpugpu_tui.session.planning import PlanRequest
@@ -16,7 +15,7 @@ from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.screens.palette import ThemesScreen
 
 
-async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
+async def test_filter_narrows_while_typing_and_esc_shows_all():
     async with fake_run.opened() as pilot:
         await done_run(pilot)
         await pilot.press("/", *"gpu")
@@ -31,7 +30,7 @@ async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
         assert sizes == ["16", "50", "100", "200", "500", "1,000", "2,048"]
 
 
-async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> None:
+async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back():
     async with fake_run.opened() as pilot:
         await done_run(pilot)
         screen = pilot.app.screen
@@ -51,7 +50,7 @@ async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> Non
         assert "Zoom out" not in text_of(pilot, "#keys")
 
 
-async def test_tab_goes_through_the_panes() -> None:
+async def test_tab_goes_through_the_panes():
     async with fake_run.opened() as pilot:
         await done_run(pilot)
         await pilot.press("shift+tab")
@@ -62,14 +61,14 @@ async def test_tab_goes_through_the_panes() -> None:
         assert panes == ["workload", "timings", "telemetry", "workload"]
 
 
-async def test_where_nothing_opens_the_key_that_helps_is_named() -> None:
+async def test_where_nothing_opens_the_key_that_helps_is_named():
     async with fake_run.opened() as pilot:
         await pilot.press("tab", "enter")
         assert pilot.app.screen.focused_pane == "telemetry"
         assert "press z" in text_of(pilot, "#status")
 
 
-async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back(words: GoldenWords) -> None:
+async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back(words):
     async with fake_run.opened(size=(80, 24)) as pilot:
         session = await fake_run.start_run(pilot)
         case = session.plan.cases[2]
@@ -97,7 +96,7 @@ async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back(words: GoldenWo
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_the_detail_changes_with_the_run() -> None:
+async def test_the_detail_changes_with_the_run():
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
         case = session.plan.cases[0]
@@ -111,7 +110,7 @@ async def test_the_detail_changes_with_the_run() -> None:
         assert "from 6 rounds" in text_of(pilot, "#page-text")
 
 
-async def test_t_changes_the_theme_and_the_cells_follow() -> None:
+async def test_t_changes_the_theme_and_the_cells_follow():
     async with fake_run.opened() as pilot:
         await done_run(pilot)
         before = pilot.app.theme
@@ -121,7 +120,7 @@ async def test_t_changes_the_theme_and_the_cells_follow() -> None:
         assert pilot.app.theme != before
 
 
-async def test_the_theme_list_previews_and_esc_takes_it_back() -> None:
+async def test_the_theme_list_previews_and_esc_takes_it_back():
     async with fake_run.opened() as pilot:
         before = pilot.app.theme
         await pilot.press("T")
@@ -136,7 +135,7 @@ async def test_the_theme_list_previews_and_esc_takes_it_back() -> None:
         assert (pilot.app.theme, isinstance(pilot.app.screen, MainScreen)) == (chosen, True)
 
 
-async def test_the_line_for_workloads_says_which_of_how_many() -> None:
+async def test_the_line_for_workloads_says_which_of_how_many():
     async with fake_run.opened(size=(80, 24)) as pilot:
         await pilot.press("end")
         await pilot.pause()
@@ -144,7 +143,7 @@ async def test_the_line_for_workloads_says_which_of_how_many() -> None:
         assert re.match(r" Workload (\d+)/\1 ▸conv2d", line), line
 
 
-async def test_the_size_stays_where_the_name_is_too_long() -> None:
+async def test_the_size_stays_where_the_name_is_too_long():
     async with fake_run.opened(fake_run.new_app(PlanRequest(("mnist-width",))), (80, 24)) as pilot:
         session = await fake_run.start_run(pilot)
         names = [" ".join(line.removeprefix("▸").split()[:2]) for line in shown(pilot)]
@@ -152,7 +151,7 @@ async def test_the_size_stays_where_the_name_is_too_long() -> None:
         await fake_run.finish(pilot, session)
 
 
-async def test_signs_are_explained_while_they_are_on_the_screen() -> None:
+async def test_signs_are_explained_while_they_are_on_the_screen():
     async with fake_run.opened(size=(80, 24)) as pilot:
         session = await fake_run.start_run(pilot)
         legend = pilot.app.screen.query_one("#legend")
@@ -172,7 +171,7 @@ async def test_signs_are_explained_while_they_are_on_the_screen() -> None:
 
 
 @pytest.mark.parametrize("key", ["h", "K", "g", "question_mark", "M", "enter"])
-async def test_a_page_that_is_closed_is_not_drawn_any_more(key: str) -> None:
+async def test_a_page_that_is_closed_is_not_drawn_any_more(key):
     """What was to come after the next paint, or from a thread, comes late: its widgets are gone by then."""
     async with fake_run.opened() as pilot:
         await done_run(pilot)

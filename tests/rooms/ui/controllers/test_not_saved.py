@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 from tests.helpers.app.fake_run import settled
 from tests.helpers.app.looking import reads, screen_lines
@@ -16,7 +15,7 @@ from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 
 
-async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: Path) -> None:
+async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path):
     path = tmp_path / "results.db"
     asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
     app = CpuGpuApp(AppOptions(request=asked, database=path))
@@ -45,7 +44,7 @@ async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: P
     app.bridge.backend.outbox.close()
 
 
-async def test_a_history_that_could_not_be_opened_is_used_once_it_can(tmp_path: Path) -> None:
+async def test_a_history_that_could_not_be_opened_is_used_once_it_can(tmp_path):
     path = tmp_path / "later" / "results.db"
     asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
     app = CpuGpuApp(AppOptions(request=asked, database=path))

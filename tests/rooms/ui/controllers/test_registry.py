@@ -29,7 +29,7 @@ def apps() -> list[Any]:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["app", "demo", "fleet"])
-async def test_every_key_finds_its_method(place: int) -> None:
+async def test_every_key_finds_its_method(place):
     app, commands = apps()[place]
     for command in commands:
         controller, _, method = command.does.rpartition(".")
@@ -37,7 +37,7 @@ async def test_every_key_finds_its_method(place: int) -> None:
         assert callable(found), command.id
 
 
-def test_no_controller_inherits_from_anything() -> None:
+def test_no_controller_inherits_from_anything():
     found = pkgutil.iter_modules(controllers.__path__, f"{controllers.__name__}.")
     modules = [importlib.import_module(each.name) for each in found]
     classes = {each for module in modules for each in vars(module).values() if inspect.isclass(each)}

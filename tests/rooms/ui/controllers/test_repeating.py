@@ -78,7 +78,7 @@ async def whole_series(pilot: Pilot[Any], keys: Sequence[str], count: int, gpu_f
 # ------------------------------------------------------------------ change
 
 
-async def test_a_run_is_compared_with_the_last_finished_one_of_its_plan_as_soon_as_a_row_is_done() -> None:
+async def test_a_run_is_compared_with_the_last_finished_one_of_its_plan_as_soon_as_a_row_is_done():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         assert "change" not in title_of(pilot)
@@ -100,7 +100,7 @@ async def test_a_run_is_compared_with_the_last_finished_one_of_its_plan_as_soon_
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-async def test_the_title_leaves_out_what_would_be_cut(width: int) -> None:
+async def test_the_title_leaves_out_what_would_be_cut(width):
     async with fake_run.opened(fake_run.new_app(REQUEST), (width, 30)) as pilot:
         await whole_run(pilot)
         await pilot.press("s", "S")
@@ -112,7 +112,7 @@ async def test_the_title_leaves_out_what_would_be_cut(width: int) -> None:
         assert ("need 3 runs each" in line) == (width == 120)
 
 
-async def test_from_three_runs_each_on_a_word_stands_beside_the_percent() -> None:
+async def test_from_three_runs_each_on_a_word_stands_beside_the_percent():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
         assert len({session.series_id for session in pilot.app.backend.sessions}) == 1
@@ -129,7 +129,7 @@ async def test_from_three_runs_each_on_a_word_stands_beside_the_percent() -> Non
         assert "of 3 runs" not in title_of(pilot)
 
 
-async def test_80_columns_name_the_device_that_is_worst_and_without_a_verdict_both() -> None:
+async def test_80_columns_name_the_device_that_is_worst_and_without_a_verdict_both():
     async with fake_run.opened(fake_run.new_app(REQUEST), (80, 24)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
         for factor, said in ((1.2, "GPU +20% slower"), (1.2, "same"), (3.6, "GPU 3.00× slower")):
@@ -142,7 +142,7 @@ async def test_80_columns_name_the_device_that_is_worst_and_without_a_verdict_bo
 # ------------------------------------------------------------------ from the history
 
 
-async def test_without_room_for_changes_the_title_does_not_announce_them() -> None:
+async def test_without_room_for_changes_the_title_does_not_announce_them():
     async with fake_run.opened(fake_run.new_app(REQUEST), (60, 24)) as pilot:
         await whole_run(pilot)
         await whole_run(pilot)
@@ -151,7 +151,7 @@ async def test_without_room_for_changes_the_title_does_not_announce_them() -> No
         await fake_run.settled(pilot, lambda: "change: " in title_of(pilot))
 
 
-async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(store: Store) -> None:
+async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(store):
     plan = build_plan(replace(REQUEST, gaps=True))
     for index in range(2):
         store.import_run(run_stream(f"old{index}", "old", index, 1.0, "2.10.0", plan))
@@ -172,7 +172,7 @@ def reader_of(store: Store) -> QuietReader:
     return QuietReader(app.bridge.between_runs)
 
 
-def test_neither_made_up_nor_other_runs_are_the_series_before(store: Store) -> None:
+def test_neither_made_up_nor_other_runs_are_the_series_before(store):
     plan = build_plan(REQUEST)
     simulated = replace(plan, simulation=Simulation())
     for number, (run_id, other) in enumerate(
@@ -191,7 +191,7 @@ def test_neither_made_up_nor_other_runs_are_the_series_before(store: Store) -> N
     assert [run.run_id for run in before.runs] == ["made-up"]
 
 
-def test_a_machine_with_another_gpu_is_not_compared_with(store: Store) -> None:
+def test_a_machine_with_another_gpu_is_not_compared_with(store):
     plan: Plan = build_plan(REQUEST)
     store.import_run(run_stream("old", "old", 0, 1.0, "2.11.0", plan))
     base = reader_of(store).series("old")
@@ -211,7 +211,7 @@ def test_a_machine_with_another_gpu_is_not_compared_with(store: Store) -> None:
 # ------------------------------------------------------------------ reading between runs
 
 
-def test_once_a_run_has_begun_nothing_is_read(store: Store) -> None:
+def test_once_a_run_has_begun_nothing_is_read(store):
     store.import_run(stream("saved"))
     app = fake_run.new_app(backend=HistoryBackend(store))
     app.bridge._opened.set()
@@ -222,7 +222,7 @@ def test_once_a_run_has_begun_nothing_is_read(store: Store) -> None:
         reader.runs(1)
 
 
-async def test_a_run_waits_for_the_step_of_reading_in_flight() -> None:
+async def test_a_run_waits_for_the_step_of_reading_in_flight():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         inside, leave = threading.Event(), threading.Event()
 
@@ -246,7 +246,7 @@ async def test_a_run_waits_for_the_step_of_reading_in_flight() -> None:
 # ------------------------------------------------------------------ how many
 
 
-async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
+async def test_a_count_is_said_in_the_status_line_and_esc_drops_it():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("1", "2")
@@ -262,7 +262,7 @@ async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
         session.put(RunFinished(status="done"))
 
 
-async def test_digits_in_the_filter_are_text() -> None:
+async def test_digits_in_the_filter_are_text():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         await pilot.press("/", "2", "5")
@@ -273,7 +273,7 @@ async def test_digits_in_the_filter_are_text() -> None:
 # ------------------------------------------------------------------ one row
 
 
-async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brings_all_back() -> None:
+async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brings_all_back():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         first = await whole_run(pilot)
         whole = pilot.app.state.run
@@ -293,7 +293,7 @@ async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brin
         assert "one row" not in title_of(pilot)
 
 
-async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_each_time() -> None:
+async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_each_time():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
         await whole_series(pilot, ["R"], 1, gpu_factor=2.0)
@@ -309,9 +309,7 @@ async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_
 
 
 @pytest.mark.parametrize(("longer_than_s", "rings"), [(-1.0, 1), (3600.0, 0)])
-async def test_only_a_long_run_rings_the_bell(
-    monkeypatch: pytest.MonkeyPatch, longer_than_s: float, rings: int
-) -> None:
+async def test_only_a_long_run_rings_the_bell(monkeypatch, longer_than_s, rings):
     monkeypatch.setattr(live, "BELL_S", longer_than_s)
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         rung: list[str] = []

@@ -51,7 +51,7 @@ def keep_run(store: Store, pilot: Pilot[Any]) -> None:
     store.import_run([replace(started, number=None), RunFinished(status="done", seq=2)])
 
 
-async def test_y_copies_the_row_under_the_cursor() -> None:
+async def test_y_copies_the_row_under_the_cursor():
     async with opened() as pilot:
         await done_run(pilot)
         table_of(pilot).focus()
@@ -65,7 +65,7 @@ async def test_y_copies_the_row_under_the_cursor() -> None:
         assert "clipboard" in text_of(pilot, "#status")
 
 
-async def test_a_new_run_ends_what_an_earlier_key_came_to() -> None:
+async def test_a_new_run_ends_what_an_earlier_key_came_to():
     """It stood where the progress of the run does, for six seconds."""
     async with opened() as pilot:
         await done_run(pilot)
@@ -77,7 +77,7 @@ async def test_a_new_run_ends_what_an_earlier_key_came_to() -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-async def test_every_ending_of_a_file_stands_in_the_box(columns: int) -> None:
+async def test_every_ending_of_a_file_stands_in_the_box(columns):
     async with opened(size=(columns, 24)) as pilot:
         await done_run(pilot)
         await pilot.press("e")
@@ -85,7 +85,7 @@ async def test_every_ending_of_a_file_stands_in_the_box(columns: int) -> None:
         await reads(pilot, ".json", ".ndjson", ".csv", ".md", ".html")
 
 
-async def test_e_writes_the_run_to_a_file(store: Store, tmp_path: Path) -> None:
+async def test_e_writes_the_run_to_a_file(store, tmp_path):
     async with opened(new_app(backend=SavingBackend(store))) as pilot:
         await done_run(pilot)
         keep_run(store, pilot)
@@ -101,9 +101,7 @@ def keep_search(store: Store, pilot: Pilot[Any], sizes: tuple[int, ...], workloa
     store.import_run([replace(started, run_id=pilot.app.state.run.run.run_id, number=None), *events])
 
 
-async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operations(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operations(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for workload in ("matmul", "softmax"):
         async with opened(new_app(backend=SavingBackend(store))) as pilot:
@@ -119,7 +117,7 @@ async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operat
     assert [each.operation for each in found.entries] == ["matmul", "matmul", "softmax", "softmax"]
 
 
-async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> None:
+async def test_what_cannot_be_written_is_said_under_the_name(tmp_path):
     async with opened() as pilot:
         await done_run(pilot)
         await ask(pilot, tmp_path)
@@ -135,7 +133,7 @@ async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> 
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_a_file_that_is_there_is_asked_for_twice(store: Store, tmp_path: Path) -> None:
+async def test_a_file_that_is_there_is_asked_for_twice(store, tmp_path):
     (tmp_path / "x.md").write_text(old := "an older export of cpugpu-tui")
     async with opened(new_app(backend=SavingBackend(store))) as pilot:
         await done_run(pilot)
@@ -148,7 +146,7 @@ async def test_a_file_that_is_there_is_asked_for_twice(store: Store, tmp_path: P
         assert (tmp_path / "x.md").read_text().startswith("## quick")
 
 
-async def test_a_run_that_was_not_saved_is_a_sentence(tmp_path: Path) -> None:
+async def test_a_run_that_was_not_saved_is_a_sentence(tmp_path):
     async with opened() as pilot:
         await done_run(pilot)
         await ask(pilot, tmp_path / "x.md")
@@ -157,7 +155,7 @@ async def test_a_run_that_was_not_saved_is_a_sentence(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
-async def test_nothing_is_written_during_a_run() -> None:
+async def test_nothing_is_written_during_a_run():
     async with opened() as pilot:
         await start_run(pilot)
         await pilot.press("e")

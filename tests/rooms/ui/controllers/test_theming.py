@@ -11,7 +11,6 @@ from rich.segment import Segment
 from rich.style import Style
 from tests.helpers.app.fake_run import new_app, opened, settled, start_run
 from tests.helpers.app.looking import done_run, text_of
-from tests.helpers.golden import GoldenWords
 from textual.color import Color
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -84,7 +83,7 @@ def unreadable(pilot: Pilot[Any]) -> list[str]:
 
 
 @pytest.mark.slow
-async def test_what_is_drawn_can_be_read_in_every_theme() -> None:
+async def test_what_is_drawn_can_be_read_in_every_theme():
     async with done() as pilot:
         app = pilot.app
         for name in (name for name in app.themes.names if not app.available_themes[name].ansi):
@@ -95,7 +94,7 @@ async def test_what_is_drawn_can_be_read_in_every_theme() -> None:
 
 
 @pytest.mark.parametrize("theme", ["paper", "nord", "catppuccin-latte"])
-async def test_every_page_can_be_read(theme: str) -> None:
+async def test_every_page_can_be_read(theme):
     async with done(theme=theme) as pilot:
         for keys in PAGES:
             await pilot.press(*keys.split())
@@ -106,7 +105,7 @@ async def test_every_page_can_be_read(theme: str) -> None:
             await settled(pilot, lambda: len(pilot.app.screen_stack) == 1)
 
 
-async def test_the_list_colours_the_whole_screen_behind_it(tmp_path: Path) -> None:
+async def test_the_list_colours_the_whole_screen_behind_it(tmp_path):
     async with done(theme="night-flight") as pilot:
         fresh = looks(pilot)
     async with done(theme="slate") as pilot:
@@ -122,7 +121,7 @@ async def test_the_list_colours_the_whole_screen_behind_it(tmp_path: Path) -> No
         assert pilot.app.theme == "slate"
 
 
-async def test_enter_keeps_the_theme_and_all_is_drawn_in_it() -> None:
+async def test_enter_keeps_the_theme_and_all_is_drawn_in_it():
     async with done(theme="paper") as pilot:
         fresh = looks(pilot)
     async with done(theme="slate") as pilot:
@@ -136,7 +135,7 @@ async def test_enter_keeps_the_theme_and_all_is_drawn_in_it() -> None:
         assert looks(pilot) == fresh
 
 
-async def test_a_theme_never_moves_what_cannot_be_seen_under_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_theme_never_moves_what_cannot_be_seen_under_no_color(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     app = new_app()
     monkeypatch.undo()
@@ -156,7 +155,7 @@ async def test_a_theme_never_moves_what_cannot_be_seen_under_no_color(monkeypatc
 # ------------------------------------------------------------------ the person's own
 
 
-async def test_a_new_file_a_changed_one_and_one_that_goes_are_picked_up(tmp_path: Path) -> None:
+async def test_a_new_file_a_changed_one_and_one_that_goes_are_picked_up(tmp_path):
     async with done(tmp_path) as pilot:
         app = pilot.app
         assert "mine" not in app.themes.names
@@ -183,7 +182,7 @@ def whole_answer(pilot: Pilot[Any]) -> str:
     return " ".join(text_of(pilot, "#answer").split())
 
 
-async def test_a_file_that_breaks_is_said_and_its_theme_stays_as_it_was(tmp_path: Path) -> None:
+async def test_a_file_that_breaks_is_said_and_its_theme_stays_as_it_was(tmp_path):
     write(tmp_path, GOOD)
     async with done(tmp_path, "mine") as pilot:
         write(tmp_path, GOOD + 'accent = "blu"')
@@ -204,9 +203,7 @@ async def test_a_file_that_breaks_is_said_and_its_theme_stays_as_it_was(tmp_path
         assert "mine.toml" not in text_of(pilot, "#status")
 
 
-async def test_no_file_is_looked_at_during_a_run_and_none_is_opened_that_did_not_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_file_is_looked_at_during_a_run_and_none_is_opened_that_did_not_change(tmp_path, monkeypatch):
     write(tmp_path, GOOD)
     seen: list[str] = []
     scan = os.scandir
@@ -229,7 +226,7 @@ async def test_no_file_is_looked_at_during_a_run_and_none_is_opened_that_did_not
 # ------------------------------------------------------------------ 16 colours
 
 
-async def test_sixteen_colours_get_themes_made_for_them_and_are_told_why(tmp_path: Path, words: GoldenWords) -> None:
+async def test_sixteen_colours_get_themes_made_for_them_and_are_told_why(tmp_path, words):
     from tests.helpers.app.fake_run import FakeBackend
 
     from cpugpu_tui.ui.app import CpuGpuApp

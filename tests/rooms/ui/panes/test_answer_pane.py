@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import pytest
 from tests.helpers.app.several_gpus import run_of as simulated
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.planted_crossover import searched
 
 from cpugpu_tui.export.thresholds import rendered, thresholds_of
@@ -54,7 +53,7 @@ def shown(
     return [text for line in pane_lines(state, *size, glyphs, is_zoomed=is_zoomed) if (text := plain(line))]
 
 
-def test_at_80x24_the_answer_stands_whole_and_its_reasons_fold_away() -> None:
+def test_at_80x24_the_answer_stands_whole_and_its_reasons_fold_away():
     lines = shown(product(), SMALL)
     said = " ".join(lines)
     assert said.startswith(answer_lines(product())[0])
@@ -64,19 +63,19 @@ def test_at_80x24_the_answer_stands_whole_and_its_reasons_fold_away() -> None:
 
 
 @pytest.mark.parametrize("size", [SMALL, TALL, WIDE])
-def test_no_sentence_is_cut(size: tuple[int, int, int]) -> None:
+def test_no_sentence_is_cut(size):
     lines = shown(product(), size)
     assert lines[-1].endswith(".")
     assert "..." not in " ".join(lines)
     assert all(len(line) <= size[0] for line in lines)
 
 
-def test_cause_counterfactual_and_the_papers_error_are_lines_of_their_own() -> None:
+def test_cause_counterfactual_and_the_papers_error_are_lines_of_their_own():
     starts = [line.split(" ")[0] for line in shown(product(), WIDE)]
     assert [word for word in starts if word in {"The", "At", "Without", "Timed"}] == ["The", "At", "Without", "Timed"]
 
 
-def test_several_variants_are_a_table() -> None:
+def test_several_variants_are_a_table():
     run = variants()
     head, *rows = shown(run, TALL)
     assert head.startswith("workload ")
@@ -86,7 +85,7 @@ def test_several_variants_are_a_table() -> None:
     ]  # fmt: skip
 
 
-def test_a_table_that_is_too_long_begins_with_its_first_line_or_has_the_highlighted_sweep() -> None:
+def test_a_table_that_is_too_long_begins_with_its_first_line_or_has_the_highlighted_sweep():
     run = variants()
     cursor = next(key for key, row in run.rows.items() if row.case.variant == "add")
     for chosen, names in (("", ["fresh", "out"]), (cursor, ["out", "add"])):
@@ -97,13 +96,13 @@ def test_a_table_that_is_too_long_begins_with_its_first_line_or_has_the_highligh
         assert " z " in more, "the key that shows them"
 
 
-def test_while_the_run_goes_on_it_says_so() -> None:
+def test_while_the_run_goes_on_it_says_so():
     run = replace(product(), finished=None)
     assert shown(run, SMALL)[0].startswith("So far, ")
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_no_line_ends_between_a_number_and_its_sign(glyphs: Glyphs) -> None:
+def test_no_line_ends_between_a_number_and_its_sign(glyphs):
     lines = [line for width in range(40, 120) for line in shown(product(), (width, 9, 9), glyphs=glyphs)]
     assert not [line for line in lines if line.startswith(("%", "≈", "~ ")) or line.endswith(("±", "+-", "≈", " ~"))]
 
@@ -121,7 +120,7 @@ CONTRADICTS = "This run contradicts thresholds.json. Press e to update the file.
 
 
 @pytest.mark.parametrize("size", [SMALL, TALL, WIDE])
-def test_the_file_that_has_the_plan_is_named(size: tuple[int, int, int]) -> None:
+def test_the_file_that_has_the_plan_is_named(size):
     for run in (product(), replace(product(), finished=None)):
         assert IN_FILE in " ".join(shown(run, size, file=file_with()))
     assert "thresholds.json" not in " ".join(shown(product(), size))
@@ -133,12 +132,12 @@ def test_the_file_that_has_the_plan_is_named(size: tuple[int, int, int]) -> None
 @pytest.mark.parametrize(
     "changes", [{"operation": "softmax"}, {"dtype": "float64"}, {"simulated": False, "cpu": "Z80"}]
 )
-def test_a_file_without_the_plan_or_of_another_machine_is_not(changes: dict[str, object]) -> None:
+def test_a_file_without_the_plan_or_of_another_machine_is_not(changes):
     assert "thresholds.json" not in " ".join(shown(product(), WIDE, file=file_with(**changes)))
 
 
 @pytest.mark.parametrize("size", [SMALL, TALL, WIDE])
-def test_a_run_that_contradicts_the_file_says_so(size: tuple[int, int, int], words: GoldenWords) -> None:
+def test_a_run_that_contradicts_the_file_says_so(size, words):
     other = file_with(faster=[["cuda", 16, 1024]])
     text = " ".join(shown(product(), size, file=other))
     assert text.startswith(answer_lines(product())[0])
@@ -149,14 +148,14 @@ def test_a_run_that_contradicts_the_file_says_so(size: tuple[int, int, int], wor
 
 
 @pytest.mark.parametrize("size", [(58, 2, 4), (38, 2, 6)])
-def test_a_warning_has_room_below_60_columns(size: tuple[int, int, int]) -> None:
+def test_a_warning_has_room_below_60_columns(size):
     assert len(shown(product(), size)) <= 3
     lines = shown(product(), size, file=file_with(faster=[["cuda", 16, 1024]]))
     assert CONTRADICTS.partition(" Press")[0] in " ".join(lines)
     assert len(lines) <= 4
 
 
-def test_a_survey_leaves_a_list_of_workloads_out_rather_than_cut_it() -> None:
+def test_a_survey_leaves_a_list_of_workloads_out_rather_than_cut_it():
     plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "attention"), simulation=Simulation(drift=0.0)))
     run, _ = searched(plan)
     for width in range(38, 140, 4):
@@ -165,7 +164,7 @@ def test_a_survey_leaves_a_list_of_workloads_out_rather_than_cut_it() -> None:
         assert lines[-1].strip(), "the line goes to the table then"
 
 
-def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -> None:
+def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room():
     plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "sort"), simulation=Simulation(drift=0.0)))
     run, _ = searched(plan)
     lines = shown(run, (118, 3, 30))

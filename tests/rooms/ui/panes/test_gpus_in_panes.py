@@ -15,12 +15,12 @@ from cpugpu_tui.ui.screens.detail import detail_lines
 
 
 @pytest.fixture(scope="module")
-def eight() -> RunState:
+def eight():
     return run_of(8)
 
 
 @pytest.fixture(scope="module")
-def two() -> RunState:
+def two():
     return run_of(2)
 
 
@@ -38,7 +38,7 @@ def text_of(lines: list[tuple[tuple[str, str], ...]]) -> list[str]:
 @pytest.mark.parametrize("width", [77, 112, 117, 197])
 @pytest.mark.parametrize("devices", [("cpu", "cuda"), ("cuda",)])
 @pytest.mark.parametrize("gpus", [2, 4, 8])
-def test_the_columns_fit_and_keep_the_sparkline(width: int, devices: tuple[str, ...], gpus: int) -> None:
+def test_the_columns_fit_and_keep_the_sparkline(width, devices, gpus):
     run = run_of(gpus, devices, cases=(Case("matmul", 64),))
     found = columns(width, shape=shape_of(run, UNICODE))
     assert sum(column.width + PADDING for column in found) - 1 <= width
@@ -48,11 +48,11 @@ def test_the_columns_fit_and_keep_the_sparkline(width: int, devices: tuple[str, 
     assert {rows.gpu_key(f"cuda:{index}") for index in range(1, gpus)} <= shown or Key.GPUS in shown
 
 
-def test_two_gpus_have_a_column_each_at_80_columns(two: RunState) -> None:
+def test_two_gpus_have_a_column_each_at_80_columns(two):
     assert keys(two, 77)[:4] == [Key.CASE, Key.CPU, Key.GPU, rows.gpu_key("cuda:1")]
 
 
-def test_eight_gpus_have_a_bar_each_at_80_columns_and_a_column_each_at_160(eight: RunState) -> None:
+def test_eight_gpus_have_a_bar_each_at_80_columns_and_a_column_each_at_160(eight):
     assert Key.GPUS in keys(eight, 77)
     assert Key.GPUS not in keys(eight, 157)
     assert rows.gpu_key("cuda:7") in keys(eight, 157)
@@ -62,7 +62,7 @@ def test_eight_gpus_have_a_bar_each_at_80_columns_and_a_column_each_at_160(eight
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_a_slow_gpu_has_a_sign_in_its_cell_and_among_the_bars(eight: RunState, glyphs: rows.Glyphs) -> None:
+def test_a_slow_gpu_has_a_sign_in_its_cell_and_among_the_bars(eight, glyphs):
     row = eight.rows[Case("matmul", 2048).key]
     cells = rows.cells(row, rows.look_of(eight, glyphs, 9), eight)
     bars = "".join(text for text, _ in cells[Key.GPUS])
@@ -77,7 +77,7 @@ def test_a_slow_gpu_has_a_sign_in_its_cell_and_among_the_bars(eight: RunState, g
 # ------------------------------------------------------------------ answer and detail
 
 
-def test_the_answer_pane_says_which_gpu_it_speaks_of(eight: RunState) -> None:
+def test_the_answer_pane_says_which_gpu_it_speaks_of(eight):
     from cpugpu_tui.ui.app_state import AppState
     from cpugpu_tui.ui.keys import Situation
 
@@ -87,7 +87,7 @@ def test_the_answer_pane_says_which_gpu_it_speaks_of(eight: RunState) -> None:
     assert any(line.startswith("cuda:6 ") and " slow" in line for line in said)
 
 
-def test_the_detail_has_a_line_for_each_gpu(eight: RunState) -> None:
+def test_the_detail_has_a_line_for_each_gpu(eight):
     row = eight.rows[Case("matmul", 2048).key]
     lines = text_of(detail_lines(row, eight, 78, UNICODE))
     found = {line.split()[0]: line for line in lines if line.split() and line.strip().startswith("cuda:")}
@@ -98,7 +98,7 @@ def test_the_detail_has_a_line_for_each_gpu(eight: RunState) -> None:
     assert all(len(line) <= 78 for line in lines)
 
 
-def test_the_detail_of_a_copy_has_the_matrices_and_that_of_a_product_has_not(eight: RunState) -> None:
+def test_the_detail_of_a_copy_has_the_matrices_and_that_of_a_product_has_not(eight):
     copy = text_of(detail_lines(eight.rows[Case("transfer", 1 << 20, variant="d2d").key], eight, 78, UNICODE))
     at = next(index for index, line in enumerate(copy) if line.split()[:2] == ["from", "cuda:0"])
     assert copy[at].split() == ["from", *(f"cuda:{index}" for index in range(8))]
@@ -113,7 +113,7 @@ def test_the_detail_of_a_copy_has_the_matrices_and_that_of_a_product_has_not(eig
 FOUND = (Device("cpu", "Xeon"), Device("cuda:0", "NVIDIA H200"), Device("cuda:1", "NVIDIA H200"))
 
 
-def test_every_gpu_can_be_chosen_at_once_where_there_are_several() -> None:
+def test_every_gpu_can_be_chosen_at_once_where_there_are_several():
     assert option_names(("auto",), FOUND) == ["auto", "cpu", "cuda", "cuda:0", "cuda:1"]
     assert option_names(("auto",), FOUND[:2]) == ["auto", "cpu", "cuda:0"]
 
@@ -130,7 +130,5 @@ def test_every_gpu_can_be_chosen_at_once_where_there_are_several() -> None:
         (("cuda",), "cuda", ("auto",)),
     ],
 )
-def test_every_gpu_and_one_of_them_are_not_chosen_together(
-    chosen: tuple[str, ...], name: str, then: tuple[str, ...]
-) -> None:
+def test_every_gpu_and_one_of_them_are_not_chosen_together(chosen, name, then):
     assert toggled(chosen, name) == then

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, finished, opened, readings, rounds, settled
 from tests.helpers.app.looking import done_run, reads
 from tests.helpers.app.looking import text_of as shown_by
-from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
+from tests.helpers.golden import assert_golden, paragraphs
 
 from cpugpu_tui.model import (
     Case,
@@ -85,14 +85,14 @@ ROWS: dict[str, tuple[RunState, int]] = {
 """A run, and the row that is looked at."""
 
 
-def test_what_a_row_shows() -> None:
+def test_what_a_row_shows():
     """Cells without a number are dashes; they are left out."""
     told = {name: " | ".join(f"{key} {text.strip()}" for key, text in cells_of(run, index).items()
                              if text.strip() not in ("", "–")) for name, (run, index) in ROWS.items()}  # fmt: skip
     assert_golden("frames/rows", paragraphs(told))
 
 
-def test_a_mismatch_shows_no_time_and_one_device_alone_nothing_that_compares() -> None:
+def test_a_mismatch_shows_no_time_and_one_device_alone_nothing_that_compares():
     cells = cells_of(*ROWS["a mismatch"])
     assert cells[Key.CPU] == cells[Key.GPU] == cells[Key.SPEEDUP] == "–"
     labels = [column.label for column in columns(77, shape=shape_of(ROWS["a machine without GPU"][0], UNICODE))]
@@ -125,7 +125,7 @@ NETS = tuple(Case(name, 32, variant=how) for name in ("mnist-mlp", "mnist-mlp-wi
         ((Case("matmul", 123_456_789),), 11, "123,456,789"),
     ],
 )
-def test_names_lose_first_what_all_rows_share(cases: tuple[Case, ...], width: int, last: str) -> None:
+def test_names_lose_first_what_all_rows_share(cases, width, last):
     assert names_of(cases, width)[-1] == last
 
 
@@ -138,19 +138,19 @@ SEARCHED = (*(Case("vector-dot", size, variant="dot") for size in (100, 44_740))
      (16, ["…tor-dot 100 dot", "…-dot 44,740 dot", "random 90,114"]),
      (12, ["…dot 100 dot", "… 44,740 dot", "…ndom 90,114"]), (9, ["… 100 dot", "…t 44,740", "…m 90,114"])],
 )  # fmt: skip
-def test_a_size_is_never_cut(width: int, names: list[str]) -> None:
+def test_a_size_is_never_cut(width, names):
     assert names_of(SEARCHED, width) == names
 
 
 @pytest.mark.parametrize("cases", [CASES, SWEEPS, NETS])
-def test_no_two_rows_look_alike(cases: tuple[Case, ...]) -> None:
+def test_no_two_rows_look_alike(cases):
     for width in range(13, 40):
         found = names_of(cases, width)
         assert len(set(found)) == len(found), found
         assert max(map(len, found)) <= max(width, 17)
 
 
-async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size() -> None:
+async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size():
     for size in ((80, 24), (120, 40)):
         async with opened(size=size) as pilot:
             await done_run(pilot)
@@ -169,14 +169,14 @@ async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size() -> No
         ("48 MiB per device, at matmul 2048, estimated.", "48 MiB per device, at matmul 2048"),
     ],
 )
-def test_where_a_fact_has_one_line_a_whole_clause_stands_there(fact: str, said: str) -> None:
+def test_where_a_fact_has_one_line_a_whole_clause_stands_there(fact, said):
     entry = Entry(PlanRequest(("quick",)), "matrix product", "a claim " * 20)
     facts = {"sizes": "16 to 2048", "time": fact}
     (_, line) = parameter_lines(entry, facts, width=44, height=4)
     assert plain(line).split(maxsplit=1)[1] == said
 
 
-def test_filter_words_match_name_verdict_and_failure() -> None:
+def test_filter_words_match_name_verdict_and_failure():
     run = run_of(
         *rounds(CASES[0], 1_000, 20_000), *rounds(CASES[2], 90_000, 20_000),
         CaseFailed(case=CASES[1].key, kind="oom", message="m"),
@@ -200,7 +200,7 @@ def state_of(run: RunState, **changes: object) -> AppState:
     return replace(AppState(run=run, situation=situation, agent_ready=True), **changes)  # type: ignore[arg-type]
 
 
-def test_the_status_says_how_far_it_is_and_what_is_left(words: GoldenWords) -> None:
+def test_the_status_says_how_far_it_is_and_what_is_left(words):
     run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0]))
     run = run.apply(Progressed(case=CASES[1].key, device="cuda:0", phase="round", round_index=3, seconds_left=42.0))
     line = plain(status_line(state_of(run, step_s=2.0), 100, UNICODE))
@@ -209,7 +209,7 @@ def test_the_status_says_how_far_it_is_and_what_is_left(words: GoldenWords) -> N
     assert len(line) == 100
 
 
-def test_between_two_cases_the_status_ends_in_no_dot() -> None:
+def test_between_two_cases_the_status_ends_in_no_dot():
     run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])).apply(
         Progressed(case="", device="", phase="gap")
     )
@@ -218,7 +218,7 @@ def test_between_two_cases_the_status_ends_in_no_dot() -> None:
 
 @given(st.integers(10, 300), st.text(max_size=80))
 @example(21, "0")
-def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width: int, notice: str) -> None:
+def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width, notice):
     line = status_line(state_of(run_of(), notice=notice), width, UNICODE)
     left = status_line(state_of(run_of(), notice=notice), 0, UNICODE)
     assert width_of(line) == max(width, width_of(left))
@@ -228,23 +228,23 @@ def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width: int, n
 
 
 @given(st.integers(10, 250), st.booleans(), st.booleans())
-def test_the_footer_never_overflows(width: int, live: bool, ran: bool) -> None:
+def test_the_footer_never_overflows(width, live, ran):
     assert width_of(keys_line(Situation(live=live, ran=ran, stopping=True, paused=True), width)) <= width
 
 
 @pytest.mark.parametrize("situation", [Situation(), Situation(ran=True), Situation(past=True, ran=True)])
-def test_own_code_stands_in_the_footer_at_80_columns_when_it_can_be_timed(situation: Situation) -> None:
+def test_own_code_stands_in_the_footer_at_80_columns_when_it_can_be_timed(situation):
     assert " o Own code " in plain(keys_line(situation, 80))
 
 
-def test_keys_that_do_nothing_now_make_room_for_those_that_do() -> None:
+def test_keys_that_do_nothing_now_make_room_for_those_that_do():
     shown = plain(keys_line(Situation(live=True, ran=True), 80))
     assert "space Pause" in shown
     assert "Own code" not in shown
     assert "Pause" not in plain(keys_line(Situation(ran=True), 80))
 
 
-def test_a_line_that_is_cut_ends_in_an_ellipsis_and_keeps_its_start() -> None:
+def test_a_line_that_is_cut_ends_in_an_ellipsis_and_keeps_its_start():
     line = (("Claims ", "title"), ("1 holds, 2 do not", "text"))
     assert fitted(line, 24, UNICODE) == line
     assert [plain(fitted(line, width, UNICODE)) for width in (12, 7, 3)] == ["Claims 1 ho…", "Claims…", "Cl…"]
@@ -256,12 +256,12 @@ def test_a_line_that_is_cut_ends_in_an_ellipsis_and_keeps_its_start() -> None:
     [(45, "Claims 12 hold, 1 depends on size 1 of 25"), (40, "Claims 12 hold, 1 depends on size …"),
      (37, "Claims 12 hold, 1 depends on size …"), (20, "Claims 12 hold …"), (12, "Claims …"), (4, "Cla…")],
 )  # fmt: skip
-def test_a_title_is_cut_between_words_and_never_ends_in_part_of_a_number(width: int, title: str) -> None:
+def test_a_title_is_cut_between_words_and_never_ends_in_part_of_a_number(width, title):
     spans = (("Claims ", "title"), ("12 hold, 1 depends on size", "text"), (" 1 of 25", "muted"))
     assert plain(in_whole_words(spans, width, UNICODE)) == title
 
 
-def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table() -> None:
+def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table():
     keys = [key for command in COMMANDS for key in command.keys]
     assert len(keys) == len(set(keys))
     assert all(f"| `{keys_text(command.keys)}` | {command.help} |" in markdown() for command in COMMANDS)
@@ -278,7 +278,7 @@ def telemetry_of(*reads: TelemetryRead) -> TelemetryState:
 
 
 @given(st.integers(38, 250), st.integers(1, 60), st.integers(0, 16), st.sampled_from([UNICODE, ASCII]))
-def test_telemetry_fits_its_pane(width: int, height: int, gpus: int, glyphs: object) -> None:
+def test_telemetry_fits_its_pane(width, height, gpus, glyphs):
     lines = telemetry_lines(telemetry_of(readings(gpus), readings(gpus)), width, height, glyphs)  # type: ignore[arg-type]
     assert 1 <= len(lines) <= max(height, 1)
     assert all(width_of(line) <= width for line in lines)

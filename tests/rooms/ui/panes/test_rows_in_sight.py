@@ -47,7 +47,7 @@ async def told(pilot: Pilot[None], *keys: str) -> list[str]:
     return pilot.app.lines()
 
 
-async def test_only_rows_in_sight_are_asked_for_their_cells() -> None:
+async def test_only_rows_in_sight_are_asked_for_their_cells():
     app = ManyRows()
     async with app.run_test(size=(60, 20)) as pilot:
         lines = await told(pilot)
@@ -58,7 +58,7 @@ async def test_only_rows_in_sight_are_asked_for_their_cells() -> None:
         assert len(set(app.asked)) == 38
 
 
-async def test_cells_of_rows_long_out_of_sight_are_let_go_and_made_again() -> None:
+async def test_cells_of_rows_long_out_of_sight_are_let_go_and_made_again():
     app = ManyRows()
     async with app.run_test(size=(60, 20)) as pilot:
         for _ in range(MOST_WITH_CELLS // 10):
@@ -69,7 +69,7 @@ async def test_cells_of_rows_long_out_of_sight_are_let_go_and_made_again() -> No
         assert "row 0" in app.asked
 
 
-async def test_a_row_that_has_changed_says_so_in_sight_and_when_it_comes_into_sight() -> None:
+async def test_a_row_that_has_changed_says_so_in_sight_and_when_it_comes_into_sight():
     app = ManyRows()
     async with app.run_test(size=(60, 20)) as pilot:
         await told(pilot, "end")
@@ -86,7 +86,7 @@ async def test_a_row_that_has_changed_says_so_in_sight_and_when_it_comes_into_si
 
 
 @pytest.mark.parametrize("gone", [5, 1_500])
-async def test_rows_that_are_kept_stay_with_the_cursor_on_its_row(gone: int) -> None:
+async def test_rows_that_are_kept_stay_with_the_cursor_on_its_row(gone):
     app = ManyRows()
     async with app.run_test(size=(60, 20)) as pilot:
         await told(pilot, "end", "up")
@@ -97,7 +97,7 @@ async def test_rows_that_are_kept_stay_with_the_cursor_on_its_row(gone: int) -> 
         assert f"row {gone}" in (await told(pilot, "home"))[0]
 
 
-async def test_rows_are_put_in_order_without_making_cells() -> None:
+async def test_rows_are_put_in_order_without_making_cells():
     app = ManyRows()
     async with app.run_test(size=(60, 20)) as pilot:
         await told(pilot)

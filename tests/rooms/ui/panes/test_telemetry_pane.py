@@ -84,7 +84,7 @@ def frame(*sweeps: TelemetryRead, size: tuple[int, int] = COLUMN, glyphs: Glyphs
 
 
 @pytest.mark.parametrize("size", [SMALL, NORMAL, COLUMN], ids=["small", "normal", "column"])
-def test_what_a_person_sees(size: tuple[int, int]) -> None:
+def test_what_a_person_sees(size):
     """Also: whatever is seen is ASCII on a terminal without UTF-8."""
     assert_golden(
         f"frames/telemetry-{size[0]}", paragraphs({name: frame(*seen, size=size) for name, seen in SEEN.items()})
@@ -97,13 +97,13 @@ def test_what_a_person_sees(size: tuple[int, int]) -> None:
 # ------------------------------------------------------------------ numbers
 
 
-def test_every_key_of_a_gpu_has_a_label_a_unit_and_the_right_patience() -> None:
+def test_every_key_of_a_gpu_has_a_label_a_unit_and_the_right_patience():
     assert sorted(GPU) == sorted(KEYS)
     assert sum(len(group) for group in GPU_GROUPS.values()) == len(KEYS)
     assert {key for key, quantity in GPU.items() if quantity.is_slow} == set(SLOW_KEYS)
 
 
-def test_without_a_limit_the_range_is_a_fixed_one_and_without_a_total_nothing_is_drawn() -> None:
+def test_without_a_limit_the_range_is_a_fixed_one_and_without_a_total_nothing_is_drawn():
     readings = gpu(values={"power_limit_mw": Reading(None, "not-supported"),
                            "memory_total_bytes": Reading(None, "not-supported")}).readings  # fmt: skip
     assert top_of(GPU["power_mw"], readings) == 1_000_000.0
@@ -112,7 +112,7 @@ def test_without_a_limit_the_range_is_a_fixed_one_and_without_a_total_nothing_is
 
 
 @pytest.mark.parametrize("words", [("idle",), ("app-clocks",), ("display",), ("idle", "unknown 0x400")])
-def test_a_reason_is_named_as_in_the_table_and_takes_room_only_if_it_matters(words: tuple[str, ...]) -> None:
+def test_a_reason_is_named_as_in_the_table_and_takes_room_only_if_it_matters(words):
     """A newer driver's reason that this version does not know must not be shown as `none`."""
     quiet = replace(idle(), throttle=words)
     (line,) = [line for line in frame(sweep(quiet)).splitlines() if line.startswith("throttle ")]
@@ -126,17 +126,17 @@ def test_a_reason_is_named_as_in_the_table_and_takes_room_only_if_it_matters(wor
 # ------------------------------------------------------------------ which GPU, who is on it
 
 
-def test_the_mapping_goes_by_uuid_and_not_by_number() -> None:
+def test_the_mapping_goes_by_uuid_and_not_by_number():
     text = " ".join(frame(sweep(gpu(0), gpu(3))).split())
     assert "cuda:0 ↔ NVML 3 ↔ GPU-3234abcd… ↔ 0000:07:00.0" in text
     assert "NVIDIA H200 NVML 0 ↔ GPU-0234abcd… ↔ 0000:04:00.0" in text
 
 
-def test_somebody_on_a_slice_is_counted_once_wherever_the_driver_lists_them() -> None:
+def test_somebody_on_a_slice_is_counted_once_wherever_the_driver_lists_them():
     assert frame(on_a_slice()) == frame(on_a_slice(STRANGER))
 
 
-def test_at_80x24_the_gpu_of_the_run_is_shown_and_a_hot_one_is_not_hidden() -> None:
+def test_at_80x24_the_gpu_of_the_run_is_shown_and_a_hot_one_is_not_hidden():
     hot = replace(gpu(6), throttle=("hw-thermal",))
     read = sweep(*(hot if index == 6 else gpu(index) for index in range(8)))
     lines = frame(read, size=SMALL, devices=(Device("cuda:0", "NVIDIA H200", gpu(5).uuid),)).splitlines()
@@ -164,13 +164,13 @@ anything: st.SearchStrategy[GpuTelemetry] = st.builds(
 
 
 @given(st.lists(anything, max_size=9), st.integers(38, 250), st.integers(1, 60), st.sampled_from([UNICODE, ASCII]))
-def test_whatever_is_read_fits_its_pane(gpus: list[GpuTelemetry], width: int, height: int, glyphs: Glyphs) -> None:
+def test_whatever_is_read_fits_its_pane(gpus, width, height, glyphs):
     lines = telemetry_lines(state(sweep(*gpus)), width, height, glyphs)
     assert 1 <= len(lines) <= height
     assert [line for line in lines if width_of(line) > width] == []
 
 
-def test_columns_of_eight_gpus_stand_still_while_their_values_change() -> None:
+def test_columns_of_eight_gpus_stand_still_while_their_values_change():
     first, second = (
         [plain(line) for line in telemetry_lines(state(moving(second)), *NORMAL, UNICODE)] for second in (3, 4)
     )

@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from textual.strip import Strip
 
 from cpugpu_tui.machine.procfs import process_owner
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import Spans, plain, width_of
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.screens.gpu import gpu_lines
@@ -50,7 +49,7 @@ def unprintable(strips: Iterable[Strip]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     """A /proc of `NAMES_AT_ONCE` processes; every second one has a command line, the others only a name."""
     root = tmp_path_factory.mktemp("root")
     for pid in range(NAMES_AT_ONCE):
@@ -64,9 +63,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=100)
 @given(names=st.lists(hostile_bytes, min_size=NAMES_AT_ONCE, max_size=NAMES_AT_ONCE),
        glyphs=st.sampled_from([UNICODE, ASCII]))  # fmt: skip
-def test_ten_thousand_process_names_of_random_bytes_print_as_text(
-    root: Path, names: list[bytes], glyphs: Glyphs
-) -> None:
+def test_ten_thousand_process_names_of_random_bytes_print_as_text(root, names, glyphs):
     processes = []
     for pid, name in enumerate(names):
         (root / "proc" / str(pid) / ("comm" if pid % 2 else "cmdline")).write_bytes(name)
@@ -84,7 +81,7 @@ def test_ten_thousand_process_names_of_random_bytes_print_as_text(
 
 
 @pytest.mark.parametrize("width", [50, 76])
-def test_a_name_that_takes_no_cell_is_an_unknown_command(width: int) -> None:
+def test_a_name_that_takes_no_cell_is_an_unknown_command(width):
     """The page of its GPU crashed."""
     read = sweep(gpu(processes=(GpuProcess(7, None, "ann", "\u0301", own=False),)))
     lines = gpu_lines(read.gpus[0], state(read), (), width, UNICODE)
@@ -93,7 +90,7 @@ def test_a_name_that_takes_no_cell_is_an_unknown_command(width: int) -> None:
 
 @given(st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x9d\x07\\[]0;m\u202e\ud800\n")), max_size=40),
        st.sampled_from([UNICODE, ASCII]))  # fmt: skip
-def test_an_event_from_a_file_or_another_machine_is_made_harmless_here(text: str, glyphs: Glyphs) -> None:
+def test_an_event_from_a_file_or_another_machine_is_made_harmless_here(text, glyphs):
     """Such names were not cleaned by our reader of /proc."""
     process = GpuProcess(7, None, text, text, own=False)
     slices = (MigInstance(0, f"MIG-{text}", text, {"memory_used_bytes": Reading(1e9)}, (process,)),)

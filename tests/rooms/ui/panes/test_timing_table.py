@@ -57,9 +57,7 @@ def repaints(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Region, ...
 # ------------------------------------------------------------------ painting
 
 
-async def test_only_cells_that_change_in_sight_are_repainted_neighbours_as_one_region(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_only_cells_that_change_in_sight_are_repainted_neighbours_as_one_region(monkeypatch):
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.table.upsert("row4", {"gpu": Text("9.9", style="red")})
@@ -91,7 +89,7 @@ async def test_only_cells_that_change_in_sight_are_repainted_neighbours_as_one_r
         assert app.line(23) == " case 29           29.0       7.5"
 
 
-async def test_a_line_of_one_style_is_one_segment_and_still_answers_the_mouse() -> None:
+async def test_a_line_of_one_style_is_one_segment_and_still_answers_the_mouse():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -106,7 +104,7 @@ async def test_a_line_of_one_style_is_one_segment_and_still_answers_the_mouse() 
 # ------------------------------------------------------------------ content
 
 
-async def test_text_from_strangers_is_text_too_long_text_says_so_and_later_changes_are_noticed() -> None:
+async def test_text_from_strangers_is_text_too_long_text_says_so_and_later_changes_are_noticed():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         mine = Text("7")
@@ -119,7 +117,7 @@ async def test_text_from_strangers_is_text_too_long_text_says_so_and_later_chang
         assert app.line(1).endswith("78")
 
 
-async def test_columns_change_and_rows_cells_and_cursor_stay() -> None:
+async def test_columns_change_and_rows_cells_and_cursor_stay():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.table.upsert("row2", {"limit": "launch"})
@@ -132,7 +130,7 @@ async def test_columns_change_and_rows_cells_and_cursor_stay() -> None:
         assert app.table.row_count == 30
 
 
-async def test_rows_can_be_removed_and_ordered_under_a_cursor_that_stays() -> None:
+async def test_rows_can_be_removed_and_ordered_under_a_cursor_that_stays():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("j", "j", "j")
@@ -161,7 +159,7 @@ async def press(pilot: Pilot[None], *keys: str) -> str | None:
     return table.highlighted
 
 
-async def test_keys_move_the_cursor() -> None:
+async def test_keys_move_the_cursor():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         assert await press(pilot, "j", "j") == "row2"
@@ -174,7 +172,7 @@ async def test_keys_move_the_cursor() -> None:
         assert app.chosen == ["row1"]
 
 
-async def test_cursor_follows_the_run_also_to_a_row_that_is_still_to_come_or_goes() -> None:
+async def test_cursor_follows_the_run_also_to_a_row_that_is_still_to_come_or_goes():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.table.follow("late")
@@ -189,7 +187,7 @@ async def test_cursor_follows_the_run_also_to_a_row_that_is_still_to_come_or_goe
         assert "case 27" in "\n".join(app.line(y) for y in range(24))
 
 
-async def test_cursor_stays_where_the_person_put_it_until_they_put_it_back() -> None:
+async def test_cursor_stays_where_the_person_put_it_until_they_put_it_back():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.table.follow("row5")
@@ -206,7 +204,7 @@ async def test_cursor_stays_where_the_person_put_it_until_they_put_it_back() -> 
         assert app.table.highlighted == "row9"
 
 
-async def test_a_new_table_is_followed_again() -> None:
+async def test_a_new_table_is_followed_again():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.table.follow("row5")

@@ -16,7 +16,6 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.report.report import sweep_in
@@ -59,7 +58,7 @@ def places(text: str) -> set[int]:
     return columns_of(text, "E") | columns_of(text, "*")
 
 
-async def test_g_opens_the_chart_and_closes_it_and_so_does_esc(words: GoldenWords) -> None:
+async def test_g_opens_the_chart_and_closes_it_and_so_does_esc(words):
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         for back in ("g", "escape"):
@@ -72,13 +71,13 @@ async def test_g_opens_the_chart_and_closes_it_and_so_does_esc(words: GoldenWord
             assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_before_a_run_it_says_what_will_be_here(words: GoldenWords) -> None:
+async def test_before_a_run_it_says_what_will_be_here(words):
     async with opened(size=(80, 24)) as pilot:
         await pilot.press("g")
         words(" ".join(text_of(pilot).split()))
 
 
-async def test_w_moves_the_marker_and_the_answer_says_where_to(words: GoldenWords) -> None:
+async def test_w_moves_the_marker_and_the_answer_says_where_to(words):
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         before = text_of(pilot, "#answer")
@@ -98,7 +97,7 @@ async def test_w_moves_the_marker_and_the_answer_says_where_to(words: GoldenWord
         assert text_of(pilot, "#answer") == before
 
 
-async def test_capital_x_and_y_make_the_axes_even_and_logarithmic_again() -> None:
+async def test_capital_x_and_y_make_the_axes_even_and_logarithmic_again():
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         await pilot.press("g")
@@ -113,7 +112,7 @@ async def test_capital_x_and_y_make_the_axes_even_and_logarithmic_again() -> Non
         assert text_of(pilot) == first
 
 
-async def test_j_and_k_move_the_line_of_the_highlighted_row() -> None:
+async def test_j_and_k_move_the_line_of_the_highlighted_row():
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         await pilot.press("home", "g")
@@ -129,9 +128,7 @@ async def test_j_and_k_move_the_line_of_the_highlighted_row() -> None:
     ("size", "visible"), [((80, 24), False), ((80, 50), False), ((120, 36), True), ((120, 40), True),
                           ((160, 20), False), ((160, 48), True), (WIDE, True)],
 )  # fmt: skip
-async def test_it_has_the_free_part_of_the_timings_and_stands_beside_the_table_in_wide_terminals(
-    size: tuple[int, int], visible: bool
-) -> None:
+async def test_it_has_the_free_part_of_the_timings_and_stands_beside_the_table_in_wide_terminals(size, visible):
     async with opened(size=size) as pilot:
         await done_run(pilot)
         chart_pane, table = pilot.app.screen.query_one("#chart"), pilot.app.screen.query_one("#timing-table")
@@ -153,7 +150,7 @@ async def test_it_has_the_free_part_of_the_timings_and_stands_beside_the_table_i
         await settled(pilot, lambda: chart_pane.display and not pilot.app.screen.query_one("#telemetry").display)
 
 
-async def test_a_run_of_one_size_has_no_chart_and_leaves_its_lines_to_the_list_of_workloads() -> None:
+async def test_a_run_of_one_size_has_no_chart_and_leaves_its_lines_to_the_list_of_workloads():
     async with opened(new_app(PlanRequest(names=("matmul",), sizes="64")), size=(120, 40)) as pilot:
         workloads = pilot.app.screen.query_one("#workload")
         await done_run(pilot)
@@ -161,7 +158,7 @@ async def test_a_run_of_one_size_has_no_chart_and_leaves_its_lines_to_the_list_o
         await settled(pilot, lambda: workloads.size.height >= len(PRESETS))
 
 
-async def test_the_list_of_workloads_shows_all_presets_before_the_first_run_and_is_short_beside_a_chart() -> None:
+async def test_the_list_of_workloads_shows_all_presets_before_the_first_run_and_is_short_beside_a_chart():
     async with opened(size=(120, 40)) as pilot:
         workloads = pilot.app.screen.query_one("#workload")
         await settled(pilot, lambda: workloads.size.height >= len(PRESETS))
@@ -170,7 +167,7 @@ async def test_the_list_of_workloads_shows_all_presets_before_the_first_run_and_
 
 
 @pytest.mark.parametrize("size", [(120, 40), WIDE])
-async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size: tuple[int, int]) -> None:
+async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size):
     async with opened(size=size) as pilot:
         session = await start_run(pilot)
         await settled(pilot, lambda: "first finished row" in " ".join(text_of(pilot).split()))
@@ -189,9 +186,7 @@ async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size:
         assert f"n = {cases[1].size:,}" in text_of(pilot)
 
 
-async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(monkeypatch):
     drawn: list[tuple[int, tuple[tuple[int, int], ...]]] = []
 
     def counted(run: Any, sweep: Any, width: int, height: int, options: Any, glyphs: Any) -> Any:
@@ -219,7 +214,7 @@ async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_cha
         assert len(drawn) == times + 1, "what a person asks for is drawn at once"
 
 
-async def test_f_finds_the_crossover_with_sizes_of_its_own_and_not_during_a_run() -> None:
+async def test_f_finds_the_crossover_with_sizes_of_its_own_and_not_during_a_run():
     async with opened(new_app(PlanRequest(names=("matmul",), sizes="16,64,256"))) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("f")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from tests.helpers.app import fake_run
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -60,7 +59,7 @@ async def show(pilot: Pilot[Any], claim_id: str = "") -> ClaimsScreen:
 # ------------------------------------------------------------------ looking
 
 
-async def test_capital_k_opens_it_everywhere_and_k_where_no_list_moves_by_it() -> None:
+async def test_capital_k_opens_it_everywhere_and_k_where_no_list_moves_by_it():
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
         session.put(*fake_run.whole_sweep(session.plan))
@@ -80,7 +79,7 @@ async def test_capital_k_opens_it_everywhere_and_k_where_no_list_moves_by_it() -
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained(words: GoldenWords) -> None:
+async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained(words):
     async with fake_run.opened(fake_run.new_app(backend=SavingBackend(SLOWER)), (80, 24)) as pilot:
         await show(pilot, "p3-batch-100")
         lines = text_of(pilot, "#list").splitlines()
@@ -92,7 +91,7 @@ async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained(w
         assert "1 hold" in text_of(pilot, "#page-title")
 
 
-async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_for_the_end(words: GoldenWords) -> None:
+async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_for_the_end(words):
     backend = SavingBackend(SLOWER)
     request = PlanRequest(("jacobian",), sizes="100", variant="loop")
     async with fake_run.opened(fake_run.new_app(request, backend)) as pilot:
@@ -117,7 +116,7 @@ def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
 # ------------------------------------------------------------------ measuring
 
 
-async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() -> None:
+async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for():
     async with fake_run.opened(fake_run.new_app(PlanRequest(devices=("cpu", "cuda:1")))) as pilot:
         app = pilot.app
         await fake_run.settled(pilot, lambda: app.state.agent_ready)
@@ -138,7 +137,7 @@ async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() ->
         assert app.backend.sessions[1].plan.cases == plan.cases
 
 
-async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts_it(words: GoldenWords) -> None:
+async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts_it(words):
     async with fake_run.opened() as pilot:
         await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         await show(pilot, "p1-cpu-rises")
@@ -155,7 +154,7 @@ async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts
         assert isinstance(pilot.app.screen, ClaimsScreen)
 
 
-async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measured() -> None:
+async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measured():
     async with fake_run.opened() as pilot:
         session = await fake_run.start_run(pilot)
         await pilot.press("K", "enter", "enter")
@@ -178,7 +177,7 @@ def longest(each: JudgedClaim) -> JudgedClaim:
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_every_claim_fits_below_the_list_of_the_smallest_terminal_it_is_made_for(glyphs: Any) -> None:
+def test_every_claim_fits_below_the_list_of_the_smallest_terminal_it_is_made_for(glyphs):
     for each in judge_all(numbers_of((), (), (), simulated=False)):
         for announced in (False, True):
             assert len(about_lines(longest(each), 78, glyphs, live=False, announced=announced)) <= 9

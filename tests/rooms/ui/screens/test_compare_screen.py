@@ -2,16 +2,13 @@
 
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.fake_run import finished as case_finished
 from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.analysis.compare import FALSE_SHARE, judge
@@ -52,7 +49,7 @@ def run_stream(run_id: str, series: str, number: int, gpu_factor: float, torch: 
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path):
     """Three runs of `old`, then three of `slow`, whose GPU takes 20 % longer under another torch."""
     store = Store.open(tmp_path / "history.db")
     for index in range(3):
@@ -78,7 +75,7 @@ async def compare(pilot: Pilot[Any]) -> None:
     await fake_run.settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
 
 
-async def test_c_compares_with_the_previous_series_what_differs_first(store: Store, words: GoldenWords) -> None:
+async def test_c_compares_with_the_previous_series_what_differs_first(store, words):
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
@@ -94,7 +91,7 @@ async def test_c_compares_with_the_previous_series_what_differs_first(store: Sto
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_o_chooses_an_older_series_and_n_comes_back(store: Store, words: GoldenWords) -> None:
+async def test_o_chooses_an_older_series_and_n_comes_back(store, words):
     for index in range(3):
         store.import_run(run_stream(f"new{index}", "new", 20 + index, 1.0, "2.11.0"))
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
@@ -107,7 +104,7 @@ async def test_o_chooses_an_older_series_and_n_comes_back(store: Store, words: G
         await fake_run.settled(pilot, lambda: "vs runs 4-6" in text_of(pilot, "#page-title"))
 
 
-def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -> None:
+def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why():
     sides = ({"a": 100.0, "b": 101.0, "c": 99.0}, {"d": 100.0, "e": 101.0, "f": 99.5})
     sweep = ("vector-dot", "default", "float64", 0)
     why = "not timed on this device in the base series and mismatch in the new series"
@@ -124,7 +121,7 @@ def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -
 
 
 @pytest.mark.parametrize("width", [36, 56])
-def test_below_80_columns_the_verdicts_stay_whole(width: int) -> None:
+def test_below_80_columns_the_verdicts_stay_whole(width):
     sides = ({"a": 100.0}, {"d": 101.0})
     sweep = ("matmul", "default", "float32", 0)
     pairs = [Pair("one", "CPU", *sides, sweep, 2048), Pair("two", "CPU", {}, {}, sweep, 405, "not in the new series"),
@@ -138,7 +135,7 @@ def test_below_80_columns_the_verdicts_stay_whole(width: int) -> None:
     assert lines[3].endswith(f"  {head}not in the new series")
 
 
-async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
+async def test_two_runs_are_too_few_and_that_is_said(store):
     store.import_run(run_stream("new0", "new", 20, 1.0, "2.11.0"))
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
@@ -151,7 +148,7 @@ async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
         assert "SAME" not in said
 
 
-async def test_without_another_series_it_says_what_to_do(tmp_path: Path, words: GoldenWords) -> None:
+async def test_without_another_series_it_says_what_to_do(tmp_path, words):
     store = Store.open(tmp_path / "history.db")
     store.import_run(run_stream("only", "only", 0, 1.0, "2.11.0"))
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
@@ -161,7 +158,7 @@ async def test_without_another_series_it_says_what_to_do(tmp_path: Path, words: 
     store.close()
 
 
-async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(store: Store) -> None:
+async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(store):
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await pilot.press("b", "enter")
@@ -175,7 +172,7 @@ async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(stor
         assert store.baselines() == {"main": "slow", "v2": "slow"}
 
 
-async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Store) -> None:
+async def test_after_a_run_the_status_line_compares_with_the_baseline(store):
     store.set_baseline("main", "old")
     request = PlanRequest(("matmul",), sizes="64,256")
     async with fake_run.opened(fake_run.new_app(request, HistoryBackend(store))) as pilot:
@@ -192,7 +189,7 @@ async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Sto
         assert "too few runs" in status_of(pilot)
 
 
-async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_the_baseline(store: Store) -> None:
+async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_the_baseline(store):
     store.set_baseline("main", "old")
     request = PlanRequest(("matmul",), sizes="64,256")
     async with fake_run.opened(fake_run.new_app(request, HistoryBackend(store))) as pilot:
@@ -203,7 +200,7 @@ async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_t
         await fake_run.settled(pilot, lambda: "4 slower of 6" in status_of(pilot))
 
 
-async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> None:
+async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store):
     backend = HistoryBackend(store)
     async with fake_run.opened(fake_run.new_app(backend=backend)) as pilot:
         await open_newest(pilot)
@@ -214,7 +211,7 @@ async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> Non
         assert store.baselines() == {}
 
 
-async def test_neither_is_possible_beside_a_live_run_or_without_one(store: Store) -> None:
+async def test_neither_is_possible_beside_a_live_run_or_without_one(store):
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await pilot.press("c")
         assert isinstance(pilot.app.screen, MainScreen)
@@ -225,7 +222,7 @@ async def test_neither_is_possible_beside_a_live_run_or_without_one(store: Store
         assert store.baselines() == {}
 
 
-def test_the_detail_of_a_row_shows_the_interval_that_decided_and_the_kernel_time() -> None:
+def test_the_detail_of_a_row_shows_the_interval_that_decided_and_the_kernel_time():
     base, new = ([run_stream(f"{name}{index}", name, index, factor, "2.11.0") for index in range(3)]
                  for name, factor in (("old", 1.0), ("new", 1.2)))  # fmt: skip
     runs = [measured(stream) for stream in (*base, *new)]

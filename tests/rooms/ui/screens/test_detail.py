@@ -145,7 +145,7 @@ RUNS: dict[str, RunState] = {
 }
 
 
-def test_what_a_person_reads() -> None:
+def test_what_a_person_reads():
     """The whole page of a row with all parts, then the lines of other rows that it has not."""
     whole = read(run_of(*timed(gpu=PARTS | MOVES)))
     told = {"all parts": "\n".join(whole), "50 columns": "\n".join(read(run_of(*timed(gpu=PARTS | MOVES)), 50))}
@@ -156,13 +156,13 @@ def test_what_a_person_reads() -> None:
     assert_golden("frames/detail", paragraphs(told))
 
 
-def test_no_row_shows_times_that_it_should_not() -> None:
+def test_no_row_shows_times_that_it_should_not():
     assert read(RUNS["out of memory"])[:2] == [FAILED.message, FAILED.remedy]
     for name, words in (("out of memory", ("time goes", "What if")), ("a mismatch", ("µs",)), ("no GPU", ("GPU",))):
         assert not [line for line in read(RUNS[name]) for word in words if word in line], name
 
 
-def test_every_sample_is_in_a_bin_or_an_outlier() -> None:
+def test_every_sample_is_in_a_bin_or_an_outlier():
     values = [100.0 + k % 17 for k in range(500)] + [1.0, 1e6]
     found = distribution(values)
     assert sorted(found.outliers) == [1.0, 1e6]
@@ -180,14 +180,14 @@ def everything() -> RunState:
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("width", [56, 76, 116, 196])
-def test_nothing_is_cut_at_any_width_and_the_signs_are_the_terminals(width: int, glyphs: Glyphs) -> None:
+def test_nothing_is_cut_at_any_width_and_the_signs_are_the_terminals(width, glyphs):
     lines = read(everything(), width, glyphs)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
     assert (text.isascii(), " us" in text) == ((True, True) if glyphs is ASCII else (False, False))
 
 
-def test_the_answer_comes_first_then_why_then_each_device() -> None:
+def test_the_answer_comes_first_then_why_then_each_device():
     lines = read(everything())
     headings = ("speedup", APART, "The GPU's speedup", "CPU  ", "cuda:0  ", "Results", "Environment")
     at = [next(index for index, line in enumerate(lines) if line.startswith(heading)) for heading in headings]
@@ -196,7 +196,7 @@ def test_the_answer_comes_first_then_why_then_each_device() -> None:
     assert all(lines[index - 1] == "" for index in at[1:]), "a blank line before each part"
 
 
-async def test_the_app_shows_it_and_it_scrolls() -> None:
+async def test_the_app_shows_it_and_it_scrolls():
     async with opened(size=(80, 24)) as pilot:
         session = await start_run(pilot)
         case = session.plan.cases[0]

@@ -1,12 +1,11 @@
 """What the detail of a row says about a person's own code."""
 
-from tests.helpers.golden import GoldenWords
 from tests.rooms.ui.screens.test_detail import ALL, PARTS, read, run_of, section, timed
 
 from cpugpu_tui.model import CodeCompiled, CodeTraced, LineCost, LinesProfiled
 
 
-def test_own_code_shows_where_it_ran_and_its_five_slowest_lines(words: GoldenWords) -> None:
+def test_own_code_shows_where_it_ran_and_its_five_slowest_lines(words):
     lines = tuple(
         LineCost("my_model.py", number, f"y = f'{{run}}{number}'", "synchronisation", 1e6 / number, share=0.5 / number)
         for number in range(1, 8)

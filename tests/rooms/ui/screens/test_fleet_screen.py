@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -13,7 +12,6 @@ import pytest
 from rich.cells import cell_len
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import FAST, PATIENCE_S, Witness
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui import model
@@ -118,7 +116,7 @@ async def shown(pilot: Pilot[Any], *texts: str) -> None:
 # ------------------------------------------------------------------ looking
 
 
-async def test_hosts_are_live_and_one_in_trouble_says_why(words: GoldenWords) -> None:
+async def test_hosts_are_live_and_one_in_trouble_says_why(words):
     async with opened() as (pilot, fleet):
         await shown(pilot, "3 waiting")
         fleet.put("gpu1", *begin(), *timed(0, 1e6, 2e6, 2e6), *timed(1, 1e9, 1e7, 1e7), *done())
@@ -136,7 +134,7 @@ async def test_hosts_are_live_and_one_in_trouble_says_why(words: GoldenWords) ->
         await shown(pilot, LOST.message, LOST.remedy)
 
 
-async def test_enter_shows_a_hosts_cases_on_each_gpu_live() -> None:
+async def test_enter_shows_a_hosts_cases_on_each_gpu_live():
     async with opened() as (pilot, fleet):
         fleet.put("gpu2", *begin(), *timed(0, 1e6, 2e6, 5e6))
         await shown(pilot, "1/2")
@@ -151,7 +149,7 @@ async def test_enter_shows_a_hosts_cases_on_each_gpu_live() -> None:
         assert isinstance(pilot.app.screen, FleetScreen)
 
 
-async def test_all_cases_stand_together_and_the_cursor_stays_on_its_own() -> None:
+async def test_all_cases_stand_together_and_the_cursor_stays_on_its_own():
     async with opened() as (pilot, fleet):
         for host in ("gpu1", "gpu3"):
             fleet.put(host, *begin(gpus=1), *timed(0, 1e6, 2e6))
@@ -169,7 +167,7 @@ async def test_all_cases_stand_together_and_the_cursor_stays_on_its_own() -> Non
         assert "gpu3, by ssh" in text_of(pilot, "#about")
 
 
-async def test_a_hundred_hosts_scroll() -> None:
+async def test_a_hundred_hosts_scroll():
     async with opened("gpu[001-100]", (80, 24)) as (pilot, fleet):
         await pilot.press("G")
         await shown(pilot, "gpu100, by ssh")
@@ -182,7 +180,7 @@ async def test_a_hundred_hosts_scroll() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_no_line_is_wider_than_the_screen(size: tuple[int, int]) -> None:
+async def test_no_line_is_wider_than_the_screen(size):
     async with opened(size=size) as (pilot, fleet):
         fleet.put("gpu1", *begin(), *timed(0, 1e6, 2e6, 5e6), *timed(1, 1e9, 1e7, 1e7), *done())
         fleet.put("gpu2", LOST)
@@ -194,7 +192,7 @@ async def test_no_line_is_wider_than_the_screen(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("names", ["gpu[1-2]", "rack-12-node-[1-2]"])
-async def test_forty_columns_tell_host_state_and_speedup(names: str) -> None:
+async def test_forty_columns_tell_host_state_and_speedup(names):
     async with opened(names, size=(40, 12)) as (pilot, fleet):
         hosts = list(fleet._asked.hosts)
         fleet.put(hosts[0].host, *begin(), *timed(0, 1e6, 2e6, 5e6), *timed(1, 1e9, 1e7, 1e7), *done())
@@ -216,7 +214,7 @@ async def test_forty_columns_tell_host_state_and_speedup(names: str) -> None:
 
 
 @pytest.mark.parametrize("width", [20, 23, 32])
-def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width: int) -> None:
+def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width):
     plan = build_plan(PlanRequest(("elementwise",), sizes="64,1000000"))
     names = [case_name(case, width, UNICODE) for case in plan.cases]
     assert {len(name) for name in names} == {width}
@@ -224,7 +222,7 @@ def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width: int) 
     assert all(f" {size_text(case.size)}" in name for case, name in zip(plan.cases, names, strict=True))
 
 
-def test_a_name_of_wide_letters_moves_no_column() -> None:
+def test_a_name_of_wide_letters_moves_no_column():
     state = FleetState.of(hosts_of(["gpu1,計算機一号"]))
     lines = [
         plain(host_line(each, name_width(state, 100), 100, UNICODE, chosen=chosen))
@@ -235,7 +233,7 @@ def test_a_name_of_wide_letters_moves_no_column() -> None:
     assert len({cell_len(line) for line in lines}) == 1
 
 
-async def test_help_explains_the_fleet() -> None:
+async def test_help_explains_the_fleet():
     async with opened() as (pilot, _):
         await pilot.press("question_mark")
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
@@ -253,7 +251,7 @@ async def test_help_explains_the_fleet() -> None:
 # ------------------------------------------------------------------ stopping
 
 
-async def test_stop_once_after_the_block_and_twice_at_once() -> None:
+async def test_stop_once_after_the_block_and_twice_at_once():
     async with opened() as (pilot, fleet):
         await pilot.press("x")
         assert fleet.asked == ["stop"]
@@ -263,7 +261,7 @@ async def test_stop_once_after_the_block_and_twice_at_once() -> None:
         await shown(pilot, "3 stopped")
 
 
-async def test_quitting_asks_while_hosts_are_at_work() -> None:
+async def test_quitting_asks_while_hosts_are_at_work():
     async with opened() as (pilot, fleet):
         fleet.put("gpu1", *begin())
         await shown(pilot, "1 running")
@@ -281,7 +279,7 @@ async def test_quitting_asks_while_hosts_are_at_work() -> None:
 # ------------------------------------------------------------------ on a terminal
 
 
-def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path: Path) -> None:
+def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path):
     command = [
         sys.executable, "-m", "cpugpu_tui", "fleet", "run", "-w", "n[1-2],bad", "--launcher", "local", "--tui",
         "--python", sys.executable, "matmul", "--size", "64,128", "--simulate", f"{FAST},gpus=2",
@@ -294,7 +292,7 @@ def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path: Path) ->
         assert "3 done" in app.output.decode()
 
 
-def test_a_terminal_that_goes_away_leaves_no_agent(tmp_path: Path) -> None:
+def test_a_terminal_that_goes_away_leaves_no_agent(tmp_path):
     command = [
         sys.executable, "-m", "cpugpu_tui", "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--tui",
         "--python", sys.executable, "matmul", "--size", "64:1064:1", "--simulate", f"{FAST},pace=1",

@@ -27,7 +27,7 @@ def keys_of(topic: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("topic", PANES)
-async def test_the_keys_of_each_pane_fit_on_the_smallest_usual_screen(topic: str) -> None:
+async def test_the_keys_of_each_pane_fit_on_the_smallest_usual_screen(topic):
     async with opened(size=(80, 24)) as pilot:
         pilot.app.push_screen(HelpScreen(pilot.app.state, topic, pilot.app.glyphs))
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
@@ -40,14 +40,14 @@ async def test_the_keys_of_each_pane_fit_on_the_smallest_usual_screen(topic: str
 
 
 @pytest.mark.parametrize("topic", PANES)
-def test_each_key_is_in_one_group(topic: str) -> None:
+def test_each_key_is_in_one_group(topic):
     shown = keys_of(topic)
     keys = [key for key, _ in shown]
     assert len(keys) == len(set(keys))
     assert {group for _, group in shown} <= set(GROUPS)
 
 
-def test_every_page_has_its_own_help() -> None:
+def test_every_page_has_its_own_help():
     def kinds(kind: type[Page]) -> list[type[Page]]:
         return [kind, *(each for below in kind.__subclasses__() for each in kinds(below))]
 
@@ -62,7 +62,7 @@ def test_every_page_has_its_own_help() -> None:
     [("workload", "shift+tab"), ("timings", ""), ("telemetry", "tab"), ("gpu", "tab z"), ("detail", "enter"),
      ("chart", "g"), ("history", "h"), ("compare", "c"), ("claims", "K"), ("machine", "m")],
 )  # fmt: skip
-async def test_each_key_that_help_names_does_something_there(topic: str, keys: str) -> None:
+async def test_each_key_that_help_names_does_something_there(topic, keys):
     async with app_with_history() as pilot:
         await done_run(pilot)
         for key in keys.split():
@@ -83,7 +83,7 @@ def topic_of(pilot: Pilot[Any]) -> str:
     return screen.TOPIC if isinstance(screen, Page) else screen.focused_pane
 
 
-async def test_pressed_again_it_shows_the_rest_and_then_goes() -> None:
+async def test_pressed_again_it_shows_the_rest_and_then_goes():
     async with opened() as pilot:
         await pilot.press("tab", "?")
         first = text_of(pilot, "#page-text")
@@ -99,14 +99,14 @@ async def test_pressed_again_it_shows_the_rest_and_then_goes() -> None:
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_on_a_small_terminal_it_scrolls_and_says_so() -> None:
+async def test_on_a_small_terminal_it_scrolls_and_says_so():
     async with opened(size=(60, 16)) as pilot:
         await pilot.press("?")
         assert pilot.app.screen.query_one("#page").max_scroll_y > 0
         assert "j k scroll" in text_of(pilot, "#page-keys")
 
 
-def test_the_words_are_those_of_the_glossary() -> None:
+def test_the_words_are_those_of_the_glossary():
     used = {term for terms in TERMS.values() for term in terms}
     assert used <= set(glossary())
     assert glossary()["bracket"] in (DOCS / "glossary.md").read_text()
@@ -114,7 +114,7 @@ def test_the_words_are_those_of_the_glossary() -> None:
 
 
 @pytest.mark.parametrize(("topic", "keys"), [("fleet", []), ("host", ["enter"])])
-async def test_each_key_that_help_names_does_something_in_a_fleet(topic: str, keys: list[str]) -> None:
+async def test_each_key_that_help_names_does_something_in_a_fleet(topic, keys):
     async with fleet_opened() as (pilot, _):
         await pilot.press(*keys)
         await settled(pilot, lambda: topic_of(pilot) == topic)

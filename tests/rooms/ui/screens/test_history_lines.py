@@ -9,12 +9,11 @@ from rich.cells import cell_len
 from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.looking import screen_lines, text_of
 from tests.helpers.app.saved_runs import NOW_NS, SWEEP, HistoryBackend, app_with, list_runs, listed, stream
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.render.outcomes import Outcome
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.store import RunSummary, Store
+from cpugpu_tui.store import RunSummary
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.screens.compare import PairScreen
@@ -34,7 +33,7 @@ OUTCOME = Outcome("GPU from ≈ 148", 1)
 
 
 @pytest.mark.parametrize("width", [38, 53, 54, 58, 73, 74, 78, 99, 100, 118, 139, 140, 198, 298])
-def test_a_line_fits_every_width_and_tells_number_dtype_and_answer(width: int) -> None:
+def test_a_line_fits_every_width_and_tells_number_dtype_and_answer(width):
     line = plain(run_line(RUN, OUTCOME, width, UNICODE, NOW_NS, chosen=True, marked=True))
     head = plain(heads(width))
     assert cell_len(line) <= width
@@ -48,13 +47,13 @@ def test_a_line_fits_every_width_and_tells_number_dtype_and_answer(width: int) -
     assert all(cell_len(each) <= width for each in below.splitlines())
 
 
-def test_lines_of_narrow_and_wide_terminals(words: GoldenWords) -> None:
+def test_lines_of_narrow_and_wide_terminals(words):
     for width in (38, 58, 78):  # wider ones show dates in local time
         words(plain(heads(width)).rstrip())
         words(plain(run_line(RUN, OUTCOME, width, UNICODE, NOW_NS, chosen=False, marked=True)).rstrip())
 
 
-async def test_a_list_tells_dtype_sizes_and_answer_and_is_filtered_by_them(store: Store) -> None:
+async def test_a_list_tells_dtype_sizes_and_answer_and_is_filtered_by_them(store):
     store.import_run(stream("a"))
     store.import_run(stream("b"))
     store.import_run(stream("c", build_plan(PlanRequest(("matmul",), sizes="64,128", dtype="bf16"))))
@@ -83,7 +82,7 @@ def under_each_other(pilot: Pilot[Any], above: str, below: str) -> bool:
     return regions[0].bottom == regions[1].y
 
 
-async def test_two_marked_runs_are_compared_with_enter(store: Store) -> None:
+async def test_two_marked_runs_are_compared_with_enter(store):
     for run_id in "abc":
         store.import_run(stream(run_id))
     async with opened(app_with(store), (80, 24)) as pilot:
@@ -103,7 +102,7 @@ async def test_two_marked_runs_are_compared_with_enter(store: Store) -> None:
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
-async def test_hostile_names_are_shown_without_obeying_them(store: Store, size: tuple[int, int]) -> None:
+async def test_hostile_names_are_shown_without_obeying_them(store, size):
     for index, name in enumerate(HOSTILE):
         store.import_run(stream(f"id{index}", replace(SWEEP, name=name)))
         store.tag(f"id{index}", [name])
@@ -118,7 +117,7 @@ async def test_hostile_names_are_shown_without_obeying_them(store: Store, size: 
 
 
 @pytest.mark.parametrize("typed", [*HOSTILE, "gpu:'", "foo:\u202ebar", "n>\u0662x", "dtype:😀"])
-async def test_a_hostile_filter_hurts_nobody_and_esc_shows_all_again(store: Store, typed: str) -> None:
+async def test_a_hostile_filter_hurts_nobody_and_esc_shows_all_again(store, typed):
     store.import_run(stream("a"))
     store.import_run(stream("b", replace(SWEEP, name="'; DROP TABLE run; --")))
     async with opened(app_with(store), (80, 24)) as pilot:
@@ -134,7 +133,7 @@ async def test_a_hostile_filter_hurts_nobody_and_esc_shows_all_again(store: Stor
 
 
 @pytest.mark.parametrize("name", ["", "42", "latest", "a:b", "a/b", "evil\x1b[2J", "\u202ebad", "x" * 1_000])
-async def test_a_name_that_no_baseline_can_have_is_refused_below_the_field(store: Store, name: str) -> None:
+async def test_a_name_that_no_baseline_can_have_is_refused_below_the_field(store, name):
     store.import_run(stream("a"))
     async with opened(app_with(store), (80, 24)) as pilot:
         await name_baseline(pilot, name)
@@ -154,7 +153,7 @@ async def name_baseline(pilot: Pilot[Any], name: str) -> None:
     await pilot.press("enter")
 
 
-async def test_marking_and_comparing_are_in_the_footer_of_the_smallest_terminal(store: Store) -> None:
+async def test_marking_and_comparing_are_in_the_footer_of_the_smallest_terminal(store):
     for run_id in "abc":
         store.import_run(stream(run_id))
     async with opened(new_app(backend=HistoryBackend(store)), (40, 12)) as pilot:

@@ -4,14 +4,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.helpers.app import saved_runs
 from tests.helpers.app.fake_run import new_app, opened, readings, settled
 from tests.helpers.app.looking import done_run, reads, shown, text_of
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.errors import StoreError
@@ -33,7 +31,7 @@ def telemetry(pilot: Pilot[Any]) -> str:
 # ------------------------------------------------------------------ the list
 
 
-async def test_runs_are_listed_newest_first_with_all_that_tells_them_apart(store: Store, words: GoldenWords) -> None:
+async def test_runs_are_listed_newest_first_with_all_that_tells_them_apart(store, words):
     store.import_run(saved_runs.stream("old", age_ns=50 * saved_runs.HOUR_NS, status="stopped"))
     store.import_run(saved_runs.stream("new"))
     store.tag("new", ["nightly"])
@@ -51,7 +49,7 @@ async def test_runs_are_listed_newest_first_with_all_that_tells_them_apart(store
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store, words: GoldenWords) -> None:
+async def test_typing_narrows_the_list_and_every_key_typed_counts(store, words):
     for number in range(30):
         store.import_run(saved_runs.stream(f"id{number:02}", status="failed" if number == 7 else "done"))
     store.tag("id11", ["base"])
@@ -70,7 +68,7 @@ async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store, 
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) -> None:
+async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store):
     store.import_run(saved_runs.stream("a"))
     async with opened(saved_runs.app_with(store)) as pilot:
         await saved_runs.list_runs(pilot)
@@ -82,7 +80,7 @@ async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) 
         assert isinstance(pilot.app.screen, HistoryScreen)
 
 
-async def test_filter_and_place_are_there_again_when_the_list_is(store: Store) -> None:
+async def test_filter_and_place_are_there_again_when_the_list_is(store):
     for number in range(5):
         store.import_run(saved_runs.stream(f"id{number}"))
     async with opened(saved_runs.app_with(store)) as pilot:
@@ -111,7 +109,7 @@ class ManyRuns(SavedRuns):
             yield [self.line._replace(number=number, name=f"n{number}") for number in range(newest, newest - 1000, -1)]
 
 
-async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:
+async def test_ten_thousand_runs_open_at_once_and_scroll(store):
     store.import_run(saved_runs.stream("a"))
     many = ManyRuns(store.runs()[0])
 
@@ -135,7 +133,7 @@ async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:
 # ------------------------------------------------------------------ a saved run in the panes
 
 
-async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store: Store, words: GoldenWords) -> None:
+async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store, words):
     store.import_run(saved_runs.stream("a"))
     async with opened(saved_runs.app_with(store), (80, 24)) as pilot:
         await saved_runs.open_newest(pilot)
@@ -152,7 +150,7 @@ async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store
 
 
 @pytest.mark.parametrize("key", ["h", "escape"])
-async def test_the_present_comes_back_as_it_goes_on(store: Store, key: str) -> None:
+async def test_the_present_comes_back_as_it_goes_on(store, key):
     store.import_run(saved_runs.stream("a", replace(saved_runs.SWEEP, name="yesterday")))
     async with opened(saved_runs.app_with(store)) as pilot:
         await done_run(pilot)
@@ -172,7 +170,7 @@ async def test_the_present_comes_back_as_it_goes_on(store: Store, key: str) -> N
         assert not pilot.app.state.situation.past
 
 
-async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are(store: Store) -> None:
+async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are(store):
     store.import_run(saved_runs.stream("a"))
     async with opened(saved_runs.app_with(store)) as pilot:
         await saved_runs.open_newest(pilot)
@@ -188,7 +186,7 @@ async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are
         assert (pilot.app.state.past, pilot.app.state.what_if) == (None, "resident")
 
 
-async def test_a_run_that_was_interrupted_says_so(store: Store) -> None:
+async def test_a_run_that_was_interrupted_says_so(store):
     events = saved_runs.stream("a")
     cases = saved_runs.begin(store, events)
     store.commit_cases("a", [cases[0]])
@@ -204,7 +202,7 @@ async def test_a_run_that_was_interrupted_says_so(store: Store) -> None:
 # ------------------------------------------------------------------ tags and deletion
 
 
-async def test_tags_are_typed_in_one_line(store: Store) -> None:
+async def test_tags_are_typed_in_one_line(store):
     store.import_run(saved_runs.stream("a"))
     store.tag("a", ["old"])
     async with opened(saved_runs.app_with(store)) as pilot:
@@ -219,7 +217,7 @@ async def test_tags_are_typed_in_one_line(store: Store) -> None:
         assert isinstance(pilot.app.screen, HistoryScreen)
 
 
-async def test_deleting_asks_and_only_y_means_yes(store: Store) -> None:
+async def test_deleting_asks_and_only_y_means_yes(store):
     store.import_run(saved_runs.stream("a"))
     store.import_run(saved_runs.stream("b"))
     async with opened(saved_runs.app_with(store)) as pilot:
@@ -237,7 +235,7 @@ async def test_deleting_asks_and_only_y_means_yes(store: Store) -> None:
         assert [line.split()[1] for line in saved_runs.listed(pilot)] == ["1"]
 
 
-async def test_keys_for_the_run_on_the_screen_do_nothing_to_the_one_behind_the_list(store: Store) -> None:
+async def test_keys_for_the_run_on_the_screen_do_nothing_to_the_one_behind_the_list(store):
     store.import_run(saved_runs.stream("a"))
     store.import_run(saved_runs.stream("b"))
     async with opened(saved_runs.app_with(store)) as pilot:
@@ -268,7 +266,7 @@ def rows_of(pilot: Pilot[Any]) -> list[str]:
 # ------------------------------------------------------------------ what can be wrong with a history
 
 
-async def test_an_empty_history_says_how_to_fill_it(store: Store, words: GoldenWords) -> None:
+async def test_an_empty_history_says_how_to_fill_it(store, words):
     async with opened(saved_runs.app_with(store), (80, 24)) as pilot:
         await saved_runs.list_runs(pilot)
         words(text_of(pilot, "#list").strip())
@@ -277,7 +275,7 @@ async def test_an_empty_history_says_how_to_fill_it(store: Store, words: GoldenW
         assert isinstance(pilot.app.screen, HistoryScreen)
 
 
-async def test_a_history_that_could_not_be_opened_says_why(tmp_path: Path) -> None:
+async def test_a_history_that_could_not_be_opened_says_why(tmp_path):
     broken = tmp_path / "results.db"
     broken.write_bytes(b"no database at all" * 100)
     with pytest.raises(StoreError) as caught:
@@ -289,7 +287,7 @@ async def test_a_history_that_could_not_be_opened_says_why(tmp_path: Path) -> No
         assert text_of(pilot, "#list").strip() == ""
 
 
-async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store: Store) -> None:
+async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store):
     store.import_run(saved_runs.stream("a"))
     store.import_run(saved_runs.stream("b"))
     store._connection.execute("UPDATE run_event SET name = 'TelepathyRead' WHERE run_number = 2")
@@ -310,7 +308,7 @@ async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store
             assert "run 1" in saved_runs.status(pilot)
 
 
-async def test_a_damaged_run_is_a_sentence_about_that_run(store: Store) -> None:
+async def test_a_damaged_run_is_a_sentence_about_that_run(store):
     store.import_run(saved_runs.stream("a"))
     store._connection.execute("UPDATE run SET plan = '{'")
     async with opened(saved_runs.app_with(store), (80, 24)) as pilot:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, settled, start_run, whole_sweep
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Line, Plan, Progressed, RunFinished, Simulation
@@ -63,7 +62,7 @@ async def measuring(pilot: Pilot[Any], key: str = "M") -> Any:
 # ------------------------------------------------------------------ looking
 
 
-async def test_m_opens_it_and_esc_and_m_close_it() -> None:
+async def test_m_opens_it_and_esc_and_m_close_it():
     async with opened(new_app(backend=KnowingBackend(CPU, GPU))) as pilot:
         for closing in ("escape", "m"):
             await pilot.press("m")
@@ -72,7 +71,7 @@ async def test_m_opens_it_and_esc_and_m_close_it() -> None:
             assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_all_that_matters_is_on_the_first_screen_of_80_by_24() -> None:
+async def test_all_that_matters_is_on_the_first_screen_of_80_by_24():
     size = (80, 24)
     async with opened(new_app(backend=KnowingBackend(CPU, GPU)), size) as pilot:
         await settled(pilot, lambda: bool(pilot.app.state.ceilings))
@@ -92,7 +91,7 @@ async def test_all_that_matters_is_on_the_first_screen_of_80_by_24() -> None:
         assert "M measure again" in text_of(pilot, "#page-keys")
 
 
-async def test_with_nothing_kept_it_says_what_to_press(words: GoldenWords) -> None:
+async def test_with_nothing_kept_it_says_what_to_press(words):
     async with opened() as pilot:
         await pilot.press("m")
         words(text_of(pilot, "#page-text"))
@@ -102,7 +101,7 @@ async def test_with_nothing_kept_it_says_what_to_press(words: GoldenWords) -> No
 # ------------------------------------------------------------------ measuring
 
 
-async def test_capital_m_measures_says_each_step_and_shows_what_came_of_it() -> None:
+async def test_capital_m_measures_says_each_step_and_shows_what_came_of_it():
     simulation = Simulation()
     async with opened(new_app(PlanRequest(simulation=simulation))) as pilot:
         session = await measuring(pilot)
@@ -116,7 +115,7 @@ async def test_capital_m_measures_says_each_step_and_shows_what_came_of_it() -> 
         assert pilot.app.backend.prepared == 1
 
 
-async def test_beside_a_run_it_cannot_be_measured_and_after_it_the_rows_stay(words: GoldenWords) -> None:
+async def test_beside_a_run_it_cannot_be_measured_and_after_it_the_rows_stay(words):
     async with opened() as pilot:
         run = await start_run(pilot)
         await pilot.press("m")
@@ -131,7 +130,7 @@ async def test_beside_a_run_it_cannot_be_measured_and_after_it_the_rows_stay(wor
         assert (pilot.app.state.run.rows, pilot.app.state.run.status) == (rows, "done")
 
 
-async def test_while_it_measures_nothing_is_run_and_x_stops_it() -> None:
+async def test_while_it_measures_nothing_is_run_and_x_stops_it():
     async with opened() as pilot:
         session = await measuring(pilot)
         await pilot.press("r", "x")
@@ -140,7 +139,7 @@ async def test_while_it_measures_nothing_is_run_and_x_stops_it() -> None:
         assert pilot.app.backend.sessions == [session]
 
 
-async def test_what_could_not_be_measured_is_said_on_the_card_until_the_next_time() -> None:
+async def test_what_could_not_be_measured_is_said_on_the_card_until_the_next_time():
     async with opened(new_app(backend=KnowingBackend(CPU))) as pilot:
         session = await measuring(pilot)
         session.put(RunFinished(status="failed", message="cuda:0 failed.", remedy="Free some memory.", exit_code=4))

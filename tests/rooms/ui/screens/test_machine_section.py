@@ -64,7 +64,7 @@ EVENTS: dict[str, tuple[Any, ...]] = {
 """What is read of the GPU after its half-rounds."""
 
 
-def test_what_a_person_reads() -> None:
+def test_what_a_person_reads():
     """A calm GPU, which was never throttled whatever its counters had before; then what differs."""
     calm = raw(watched_half(), edge("end"))
     told = {"calm": "\n".join(calm)}
@@ -76,7 +76,7 @@ def test_what_a_person_reads() -> None:
     assert_golden("frames/detail-machine", paragraphs(told))
 
 
-def test_a_simulated_gpu_without_sensors_does_not_list_them() -> None:
+def test_a_simulated_gpu_without_sensors_does_not_list_them():
     started, *rest = timed()
     unknown = dict.fromkeys(("sm_clock_mhz", "temperature_c", "energy_mj"), Reading(None, "not-supported"))
     edges = [edge(name) for name in ("begin", "end")]
@@ -88,7 +88,7 @@ def test_a_simulated_gpu_without_sensors_does_not_list_them() -> None:
     assert not any("not supported" in line for line in simulated)
 
 
-def test_a_run_of_an_older_version_says_no_more_than_it_knows() -> None:
+def test_a_run_of_an_older_version_says_no_more_than_it_knows():
     lines = read(run_of(*timed()))
     assert not [line for line in lines if "throttled" in line or "temperature" in line]
     clock = half(ALL, "cuda:0", 9, {LATENCY: (GPU_NS,)}, "power-capped")
@@ -97,7 +97,7 @@ def test_a_run_of_an_older_version_says_no_more_than_it_knows() -> None:
 
 @pytest.mark.parametrize("width", [56, 76, 116, 196])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_nothing_is_wider_than_the_screen(width: int, glyphs: Glyphs) -> None:
+def test_nothing_is_wider_than_the_screen(width, glyphs):
     window = measured(end_mj=1e9 + 5e2, power_mw=(6e5,), scope="module")
     guest = GpuProcess(12, 3 << 30, "bob", "a-long-name-of-a-program-that-trains --models", own=False)
     end = edge("end", (OURS, guest), throttled_hw_thermal_ns=2e13)
@@ -106,7 +106,7 @@ def test_nothing_is_wider_than_the_screen(width: int, glyphs: Glyphs) -> None:
     assert glyphs is UNICODE or all(line.isascii() for line in lines)
 
 
-def test_a_remark_behind_bars_moves_below_them_where_it_would_be_cut() -> None:
+def test_a_remark_behind_bars_moves_below_them_where_it_would_be_cut():
     for width in range(36, 80, 4):
         lines = [line for line in read(run_of(*timed()), width) if line.endswith((" of the median", " median apart"))]
         assert len(lines) == 4, "the spread of rounds and of calls, on both devices"

@@ -1,13 +1,11 @@
 """`:` finds a command, a preset or a theme by some of its letters, and enter does it."""
 
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled, start_run
 from tests.helpers.app.looking import text_of
 from tests.helpers.app.saved_runs import SWEEP, HistoryBackend, list_runs, stream
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.store import Store
@@ -36,19 +34,19 @@ def lines(pilot: Pilot[None]) -> list[str]:
         ("zzz", ""),
     ],
 )  # fmt: skip
-def test_a_few_letters_find_it(typed: str, first: str) -> None:
+def test_a_few_letters_find_it(typed, first):
     found = ranked(ALL, typed)
     assert (found[0].title if found else "") == first
 
 
-def test_nothing_typed_shows_every_command_with_its_keys() -> None:
+def test_nothing_typed_shows_every_command_with_its_keys():
     assert [entry.name for entry in ranked(ALL, "")][: len(COMMANDS) - 1] == [
         command.id for command in COMMANDS if command.id != "palette"
     ]
     assert {entry.name: entry.keys for entry in ALL}["quit"] == "q, ctrl+c"
 
 
-async def test_typing_narrows_and_enter_does_it() -> None:
+async def test_typing_narrows_and_enter_does_it():
     async with opened() as pilot:
         await pilot.press(":")
         assert isinstance(pilot.app.screen, PaletteScreen)
@@ -60,7 +58,7 @@ async def test_typing_narrows_and_enter_does_it() -> None:
         assert isinstance(pilot.app.screen, HelpScreen)
 
 
-async def test_the_impossible_is_dimmed_says_why_and_stays_undone(words: GoldenWords) -> None:
+async def test_the_impossible_is_dimmed_says_why_and_stays_undone(words):
     async with opened(size=(80, 24)) as pilot:
         await pilot.press(":", *"export")
         words(lines(pilot)[0])
@@ -70,7 +68,7 @@ async def test_the_impossible_is_dimmed_says_why_and_stays_undone(words: GoldenW
         assert isinstance(pilot.app.screen, PaletteScreen)
 
 
-async def test_a_preset_is_highlighted_and_run() -> None:
+async def test_a_preset_is_highlighted_and_run():
     async with opened() as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press(":", *"run vec", "enter")
@@ -79,7 +77,7 @@ async def test_a_preset_is_highlighted_and_run() -> None:
         assert "+".join(pilot.app.state.request.names) == "vector-dot"
 
 
-async def test_during_a_run_presets_wait(words: GoldenWords) -> None:
+async def test_during_a_run_presets_wait(words):
     async with opened() as pilot:
         await start_run(pilot)
         await pilot.press(":", *"run vec", "enter")
@@ -87,7 +85,7 @@ async def test_during_a_run_presets_wait(words: GoldenWords) -> None:
         assert len(pilot.app.backend.sessions) == 1
 
 
-async def test_arrows_and_pages_move_and_the_cursor_stays_in_sight() -> None:
+async def test_arrows_and_pages_move_and_the_cursor_stays_in_sight():
     async with opened(size=(60, 16)) as pilot:
         await pilot.press(":", "down", "down", "up", *["pagedown"] * 3)
         (chosen,) = [line for line in lines(pilot) if line.startswith("▸")]
@@ -97,9 +95,7 @@ async def test_arrows_and_pages_move_and_the_cursor_stays_in_sight() -> None:
         assert lines(pilot)[0].startswith("▸ Run ")
 
 
-async def test_in_the_history_it_acts_on_the_run_under_the_cursor_or_says_that_it_does_not(
-    tmp_path: Path, words: GoldenWords
-) -> None:
+async def test_in_the_history_it_acts_on_the_run_under_the_cursor_or_says_that_it_does_not(tmp_path, words):
     with closing(Store.open(tmp_path / "x.db")) as store:
         store.import_run(stream("one"))
         async with opened(new_app(backend=HistoryBackend(store))) as pilot:

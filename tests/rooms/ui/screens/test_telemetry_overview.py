@@ -78,7 +78,7 @@ SEEN: dict[str, tuple[tuple[TelemetryRead, ...], int, int]] = {
 """What the driver tells, and the width and height of the page."""
 
 
-def test_what_a_person_sees() -> None:
+def test_what_a_person_sees():
     devices = (Device("cuda:1", "NVIDIA H200", gpu(3).uuid),)
     found = {name: overview_lines(state(*reads), devices, *size, UNICODE) for name, (reads, *size) in SEEN.items()}
     assert_golden("frames/telemetry-overview", paragraphs({name: marked(lines) for name, lines in found.items()}))
@@ -88,14 +88,14 @@ def test_what_a_person_sees() -> None:
 # ------------------------------------------------------------------ how much fits
 
 
-def test_histories_grow_with_fewer_gpus() -> None:
+def test_histories_grow_with_fewer_gpus():
     blocks = [block_of(lines_of(state(*moving_for(9, gpus))), "GPU 0") for gpus in (8, 4, 2, 1)]
     assert [len(block) for block in blocks] == [3, 5, 9, 9]
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_nothing_is_wider_than_the_page(size: str, glyphs: Glyphs) -> None:
+def test_nothing_is_wider_than_the_page(size, glyphs):
     odd = sweep(gpu(0, processes=PROCESSES, throttle=("hw-thermal",)), lost(1), mig(2), idle(3), gpu(4, processes=None),
                 problem="GPU 3 has not answered for 7 s. Look for Xid errors in dmesg.")  # fmt: skip
     lines = overview_lines(state(odd, odd, odd), (), *SIZES[size], glyphs)
@@ -106,7 +106,7 @@ def test_nothing_is_wider_than_the_page(size: str, glyphs: Glyphs) -> None:
 # ------------------------------------------------------------------ histories
 
 
-def test_a_step_of_a_history_keeps_its_value_once_it_is_over() -> None:
+def test_a_step_of_a_history_keeps_its_value_once_it_is_over():
     times_ns = [second * 10**9 for second in range(100)]
     values = [float(second % 7) for second in range(100)]
     before, after = (means(values[:now], times_ns[:now], 5.0, 10) for now in (94, 95))
@@ -115,13 +115,13 @@ def test_a_step_of_a_history_keeps_its_value_once_it_is_over() -> None:
     assert means(values[:96], times_ns[:96], 5.0, 10)[:-1] == after[1:], "the next step has begun"
 
 
-def test_a_step_without_a_reading_is_a_gap_and_never_low() -> None:
+def test_a_step_without_a_reading_is_a_gap_and_never_low():
     times_ns = [0, 10**9, 12 * 10**9]
     assert means([4.0, None, 6.0], times_ns, 5.0, 4) == (None, 4.0, None, 6.0)
     assert means([7.0], times_ns, 5.0, 3) == (None, None, 7.0), "a value that came late has the newest points"
 
 
-def test_a_number_that_the_driver_does_not_give_is_a_dash_with_its_reason() -> None:
+def test_a_number_that_the_driver_does_not_give_is_a_dash_with_its_reason():
     for reason, told in REASONS.items():
         unknown = gpu(values={key: Reading(None, reason) for key in KEYS}, throttle=())
         text = " ".join(" ".join(block_of(lines_of(state(sweep(unknown)), "200x60"), "GPU 0")).split())
@@ -129,6 +129,6 @@ def test_a_number_that_the_driver_does_not_give_is_a_dash_with_its_reason() -> N
         assert "0%" not in text
 
 
-def test_the_shares_of_a_gpu_that_hangs_grow_old() -> None:
+def test_the_shares_of_a_gpu_that_hangs_grow_old():
     (row,) = aged((gpu(processes=(replace(PROCESSES[0], readings=SHARES),)),), 9.0)
     assert [reading.age_s for process in row.processes or () for reading in process.readings.values()] == [9.0, 9.0]

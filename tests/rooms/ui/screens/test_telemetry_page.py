@@ -46,7 +46,7 @@ def row_of(text: str, label: str) -> str:
 # ------------------------------------------------------------------ what the page says
 
 
-def test_every_key_is_there_and_one_without_a_number_has_its_reason_in_words() -> None:
+def test_every_key_is_there_and_one_without_a_number_has_its_reason_in_words():
     assert all(GPU[key].label in page_of(gpu(), width) for key in KEYS for width in WIDTHS)
     for reason, words in REASONS.items():
         text = page_of(gpu(values={key: Reading(None, reason) for key in KEYS}, throttle=()))
@@ -87,7 +87,7 @@ SEEN = {
 """What a GPU tells, and the devices of the run."""
 
 
-def test_what_a_person_sees() -> None:
+def test_what_a_person_sees():
     """The whole page, then the lines of others that differ from it."""
     usual = {width: gpu_lines(gpu(), state(*[sweep(gpu())] * 40), DEVICES, width, UNICODE) for width in WIDTHS}
     told = {f"{width} columns": marked(lines) for width, lines in usual.items()}
@@ -100,14 +100,14 @@ def test_what_a_person_sees() -> None:
 
 @pytest.mark.parametrize("width", [56, *WIDTHS])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_nothing_is_wider_than_the_page(width: int, glyphs: Any) -> None:
+def test_nothing_is_wider_than_the_page(width, glyphs):
     for seen in (gpu(processes=PROCESSES), mig(), lost(), idle()):
         lines = gpu_lines(seen, state(sweep(seen)), (), width, glyphs)
         assert [plain(line) for line in lines if width_of(line) > width] == []
         assert glyphs is UNICODE or text_of(lines).isascii()
 
 
-def test_at_200x60_a_gpu_fits_without_scrolling() -> None:
+def test_at_200x60_a_gpu_fits_without_scrolling():
     assert len(page_of(gpu(processes=PROCESSES), 196).splitlines()) <= 56
 
 
@@ -127,7 +127,7 @@ def app_with(read: TelemetryRead) -> Any:
     return new_app(backend=FakeBackend(telemetry=read))
 
 
-async def test_z_opens_all_gpus_tab_each_of_them_and_z_or_esc_go_back() -> None:
+async def test_z_opens_all_gpus_tab_each_of_them_and_z_or_esc_go_back():
     async with opened(app_with(moving(0, 3)), size=(80, 24)) as pilot:
         for back in ("z", "escape"):
             await pilot.press("tab", "z") if back == "z" else await pilot.press("z")
@@ -146,7 +146,7 @@ async def test_z_opens_all_gpus_tab_each_of_them_and_z_or_esc_go_back() -> None:
             assert pilot.app.screen.focused_pane == "telemetry"
 
 
-async def test_the_gpu_that_the_run_uses_has_torchs_name_on_every_page() -> None:
+async def test_the_gpu_that_the_run_uses_has_torchs_name_on_every_page():
     used = replace(gpu(2), uuid="GPU-1")  # as fake_run's DEVICES
     app = app_with(sweep(gpu(0), used))
     async with opened(app) as pilot:
@@ -162,7 +162,7 @@ async def test_the_gpu_that_the_run_uses_has_torchs_name_on_every_page() -> None
         assert "NVML 2" in row_of(shown(pilot), "cuda:0")
 
 
-async def test_the_page_is_live_and_a_gpu_that_goes_leaves_a_sentence() -> None:
+async def test_the_page_is_live_and_a_gpu_that_goes_leaves_a_sentence():
     app = app_with(moving(0, 2))
     async with opened(app) as pilot:
         await zoomed(pilot)
@@ -174,14 +174,14 @@ async def test_the_page_is_live_and_a_gpu_that_goes_leaves_a_sentence() -> None:
         await settled(pilot, lambda: shown(pilot).startswith("GPU 1 ") and "\n" not in shown(pilot))
 
 
-async def test_without_a_gpu_the_page_is_the_hosts() -> None:
+async def test_without_a_gpu_the_page_is_the_hosts():
     async with opened(app_with(sweep(problem="No NVIDIA driver found. CPU results only."))) as pilot:
         await zoomed(pilot)
         assert "▸host" in shown(pilot, "#page-title")
         assert "NVIDIA driver" in shown(pilot)
 
 
-async def test_a_long_page_scrolls_by_keys_and_another_gpu_begins_at_its_top() -> None:
+async def test_a_long_page_scrolls_by_keys_and_another_gpu_begins_at_its_top():
     async with opened(app_with(moving(0, 2)), size=(80, 24)) as pilot:
         await zoomed(pilot)
         scroll = pilot.app.screen.query_one("#page")

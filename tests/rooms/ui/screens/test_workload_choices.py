@@ -1,7 +1,5 @@
 """The choosers of the form and its editable defaults."""
 
-from pathlib import Path
-
 import pytest
 from tests.helpers.app.fake_run import new_app, opened
 from tests.helpers.app.looking import text_of
@@ -31,7 +29,7 @@ from cpugpu_tui.workloads import PRESETS, catalogue
         ((*"fp16", "backspace", "backspace", *"64"), "float64"),
     ],
 )
-async def test_a_dtype_is_chosen_with_arrows_space_or_any_of_its_names(keys: tuple[str, ...], chosen: str) -> None:
+async def test_a_dtype_is_chosen_with_arrows_space_or_any_of_its_names(keys, chosen):
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
         await at(pilot, "dtype")
@@ -43,7 +41,7 @@ async def test_a_dtype_is_chosen_with_arrows_space_or_any_of_its_names(keys: tup
 
 
 @pytest.mark.parametrize("alias", [*DTYPE_ALIASES, "torch.half", "BF16", "Float32"])
-def test_the_command_line_and_a_config_know_the_same_aliases_as_the_form(alias: str, tmp_path: Path) -> None:
+def test_the_command_line_and_a_config_know_the_same_aliases_as_the_form(alias, tmp_path):
     matmul = next(info for info in catalogue() if info.name == "matmul")
     full = check_dtype(matmul, alias)
     assert full in matmul.dtypes
@@ -52,7 +50,7 @@ def test_the_command_line_and_a_config_know_the_same_aliases_as_the_form(alias: 
     assert config_file.read(config).presets[0].dtypes == (full,)
 
 
-async def test_any_number_of_threads_may_be_typed_and_a_wrong_one_is_told_at_once() -> None:
+async def test_any_number_of_threads_may_be_typed_and_a_wrong_one_is_told_at_once():
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
         await at(pilot, "threads")
@@ -64,7 +62,7 @@ async def test_any_number_of_threads_may_be_typed_and_a_wrong_one_is_told_at_onc
         assert {case.threads for case in (await session_of(pilot)).plan.cases} == {12}
 
 
-async def test_a_click_chooses_a_word_and_where_words_do_not_fit_the_first_click_shows_them() -> None:
+async def test_a_click_chooses_a_word_and_where_words_do_not_fit_the_first_click_shows_them():
     async with opened(size=(80, 24)) as pilot:
         form = await open_form(pilot)
         await pilot.click("#scale", offset=(8, 0))
@@ -79,7 +77,7 @@ async def test_a_click_chooses_a_word_and_where_words_do_not_fit_the_first_click
         assert dtype.value == "float64"
 
 
-async def test_a_field_without_a_choice_is_left_out() -> None:
+async def test_a_field_without_a_choice_is_left_out():
     async with opened(new_app(PlanRequest(("transfer",))), size=(80, 24)) as pilot:
         form = await open_form(pilot)
         assert not form.query("#dtype")  # only float32 can be copied
@@ -90,7 +88,7 @@ async def test_a_field_without_a_choice_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_texts_of_a_preset_mean_the_preset(name: str) -> None:
+def test_the_texts_of_a_preset_mean_the_preset(name):
     request = PlanRequest((name,))
     texts = texts_of(request)
     assert request_from(texts, request) == request
@@ -110,12 +108,12 @@ def test_the_texts_of_a_preset_mean_the_preset(name: str) -> None:
         ((100_000, 123_456, 1_000_000), "1e5,123456,1e6"),
     ],
 )
-def test_sizes_are_written_as_short_as_they_can_be_typed(sizes: tuple[int, ...], text: str) -> None:
+def test_sizes_are_written_as_short_as_they_can_be_typed(sizes, text):
     assert sizes_text(sizes) == text
     assert parse_sizes(text) == sizes
 
 
-async def test_a_default_is_text_that_can_be_continued_and_an_empty_field_shows_it_again() -> None:
+async def test_a_default_is_text_that_can_be_continued_and_an_empty_field_shows_it_again():
     async with opened(new_app(PlanRequest(("vector-dot",))), size=(80, 24)) as pilot:
         form = await open_form(pilot)
         assert "100,1000,10000,1e5,1e6,1e7,1e8" in said(pilot)
@@ -126,7 +124,7 @@ async def test_a_default_is_text_that_can_be_continued_and_an_empty_field_shows_
         assert form.check().request.sizes is None
 
 
-async def test_a_number_replaces_the_default_of_its_field_or_continues_it_after_an_arrow_key() -> None:
+async def test_a_number_replaces_the_default_of_its_field_or_continues_it_after_an_arrow_key():
     async with opened(size=(80, 24)) as pilot:
         form = await open_form(pilot)
         await at(pilot, "max_seconds")

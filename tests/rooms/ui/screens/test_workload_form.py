@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from tests.helpers.app.fake_run import DEVICES, FakeBackend, FakeSession, new_app, opened, reach_gap, settled, start_run
 from tests.helpers.app.looking import screen_lines, text_of
-from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.config.parsing import FieldError
@@ -52,7 +51,7 @@ def earlier(request: PlanRequest, seconds: float) -> Earlier:
 
 
 @pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
-async def test_every_field_and_what_they_will_take_are_on_the_screen_at_once(size: tuple[int, int]) -> None:
+async def test_every_field_and_what_they_will_take_are_on_the_screen_at_once(size):
     async with opened(new_app(backend=FakeBackend()), size=size) as pilot:
         await open_form(pilot)
         text = said(pilot)
@@ -62,7 +61,7 @@ async def test_every_field_and_what_they_will_take_are_on_the_screen_at_once(siz
         assert pilot.app.screen.query_one("#box").max_scroll_y == 0
 
 
-async def test_at_200x60_it_begins_where_the_workloads_are_and_leaves_the_telemetry_in_sight() -> None:
+async def test_at_200x60_it_begins_where_the_workloads_are_and_leaves_the_telemetry_in_sight():
     async with opened(size=(200, 60)) as pilot:
         column = pilot.app.screen.query_one("#workload").region
         await open_form(pilot)
@@ -71,7 +70,7 @@ async def test_at_200x60_it_begins_where_the_workloads_are_and_leaves_the_teleme
             assert text in " ".join(screen_lines(pilot))
 
 
-async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported() -> None:
+async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported():
     backend = FakeBackend()
     backend.devices = TWO
     async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
@@ -86,7 +85,7 @@ async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported() -> None
         assert session.plan.devices == ("cpu", "cuda:1")
 
 
-async def test_a_click_opens_the_devices_and_the_next_ones_choose_them() -> None:
+async def test_a_click_opens_the_devices_and_the_next_ones_choose_them():
     backend = FakeBackend()
     backend.devices = TWO
     async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
@@ -107,7 +106,7 @@ async def test_a_click_opens_the_devices_and_the_next_ones_choose_them() -> None
         assert form.query_one(DeviceChoice).chosen == ("cuda:1",), "this click opens only"
 
 
-async def test_what_was_asked_for_and_is_not_there_can_be_seen_and_taken_out() -> None:
+async def test_what_was_asked_for_and_is_not_there_can_be_seen_and_taken_out():
     async with opened(new_app(PlanRequest(devices=("cuda:5",))), size=(80, 24)) as pilot:
         form = await open_form(pilot)
         assert "cuda:5" in said(pilot)
@@ -116,7 +115,7 @@ async def test_what_was_asked_for_and_is_not_there_can_be_seen_and_taken_out() -
         assert pilot.app.state.request.devices == ("auto",)
 
 
-async def test_the_list_is_left_at_its_ends_for_the_fields_above_and_below() -> None:
+async def test_the_list_is_left_at_its_ends_for_the_fields_above_and_below():
     async with opened(size=(80, 24)) as pilot:
         form = await open_form(pilot)
         form.query_one("#devices").focus()
@@ -126,7 +125,7 @@ async def test_the_list_is_left_at_its_ends_for_the_fields_above_and_below() -> 
         assert form.focused is form.query_one("#repeat")
 
 
-async def test_why_there_is_no_gpu_to_choose_is_said_beside_the_devices() -> None:
+async def test_why_there_is_no_gpu_to_choose_is_said_beside_the_devices():
     backend = FakeBackend()
     backend.devices = DevicesFound(devices=DEVICES[:1], no_gpu="CUDA_VISIBLE_DEVICES is empty. Unset it.")
     async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
@@ -136,7 +135,7 @@ async def test_why_there_is_no_gpu_to_choose_is_said_beside_the_devices() -> Non
         assert str(backend.devices.no_gpu) in said(pilot)
 
 
-async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monkeypatch):
     async with opened(size=(80, 24)) as pilot:
         asked: list[str] = []
         monkeypatch.setattr(pilot.app.backend, "survey", lambda: asked.append("survey"))
@@ -147,7 +146,7 @@ async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monk
         assert pilot.app.state.devices == DEVICES
 
 
-async def test_a_run_waits_for_no_survey(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_waits_for_no_survey(monkeypatch):
     """The survey's agent imports torch: beside a run it would be in the times."""
     order: list[str] = []
     async with opened(size=(80, 24)) as pilot:
@@ -159,7 +158,7 @@ async def test_a_run_waits_for_no_survey(monkeypatch: pytest.MonkeyPatch) -> Non
         assert order == ["survey ended", "run"]
 
 
-async def test_the_time_is_that_of_an_earlier_run_or_said_to_be_unknown() -> None:
+async def test_the_time_is_that_of_an_earlier_run_or_said_to_be_unknown():
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
         assert "time unknown" in said(pilot)
@@ -170,7 +169,7 @@ async def test_the_time_is_that_of_an_earlier_run_or_said_to_be_unknown() -> Non
         await settled(pilot, lambda: "time unknown" in said(pilot))  # that is another plan
 
 
-async def test_more_memory_than_there_is_warns_before_anything_runs() -> None:
+async def test_more_memory_than_there_is_warns_before_anything_runs():
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
         for fact in ("48 MiB", "matmul 2,048", "210 GiB on"):
@@ -180,7 +179,7 @@ async def test_more_memory_than_there_is_warns_before_anything_runs() -> None:
             assert fact in said(pilot)
 
 
-async def test_the_hint_stands_under_the_field_one_is_at_and_what_is_wrong_under_its_own() -> None:
+async def test_the_hint_stands_under_the_field_one_is_at_and_what_is_wrong_under_its_own():
     async with opened(size=(80, 24)) as pilot:
         form = await open_form(pilot)
         assert "16,32,64" in text_of(pilot, "#sizes-hint")
@@ -190,7 +189,7 @@ async def test_the_hint_stands_under_the_field_one_is_at_and_what_is_wrong_under
         assert not form.query_one("#scale-hint").display
 
 
-async def test_the_workload_pane_says_it_too_where_there_is_room() -> None:
+async def test_the_workload_pane_says_it_too_where_there_is_room():
     for size in SIZES[1:]:
         async with opened(size=size) as pilot:
             pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
@@ -198,7 +197,7 @@ async def test_the_workload_pane_says_it_too_where_there_is_room() -> None:
             assert "48 MiB" in said(pilot)
 
 
-def test_an_error_of_a_field_names_its_value_then_the_remedy(words: GoldenWords) -> None:
+def test_an_error_of_a_field_names_its_value_then_the_remedy(words):
     request = PlanRequest()
     wrong = [("sizes", "16,32,"), ("dtype", "float32,"), ("threads", "1,"), ("repeat", "0"), ("repeat", "many"),
              ("rounds", "1234567890"), ("rounds", "few"), ("max_seconds", "soon")]  # fmt: skip
@@ -215,7 +214,7 @@ def test_an_error_of_a_field_names_its_value_then_the_remedy(words: GoldenWords)
 # ------------------------------------------------------------------ leaving, and small terminals
 
 
-async def test_escape_keeps_what_was_typed_and_ctrl_c_drops_it() -> None:
+async def test_escape_keeps_what_was_typed_and_ctrl_c_drops_it():
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
         await pilot.press("ctrl+u", *"8,16", "escape")
@@ -226,7 +225,7 @@ async def test_escape_keeps_what_was_typed_and_ctrl_c_drops_it() -> None:
         assert pilot.app.state.request.sizes == "8,16"
 
 
-async def test_what_cannot_be_run_yet_is_told_and_stands_there_again() -> None:
+async def test_what_cannot_be_run_yet_is_told_and_stands_there_again():
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
         await pilot.press("x")
@@ -242,7 +241,7 @@ async def test_what_cannot_be_run_yet_is_told_and_stands_there_again() -> None:
         assert (await session_of(pilot)).plan.search is not None
 
 
-async def test_during_a_run_enter_keeps_the_changes_for_the_next() -> None:
+async def test_during_a_run_enter_keeps_the_changes_for_the_next():
     async with opened(size=(80, 24)) as pilot:
         await reach_gap(pilot, await start_run(pilot))
         await pilot.press("shift+tab")
@@ -253,7 +252,7 @@ async def test_during_a_run_enter_keeps_the_changes_for_the_next() -> None:
         assert pilot.app.state.request.sizes == "8,16"
 
 
-def test_a_run_of_the_app_has_the_starts_of_the_command_or_those_of_its_field() -> None:
+def test_a_run_of_the_app_has_the_starts_of_the_command_or_those_of_its_field():
     asked = entries(PlanRequest(("quick",), starts=3))["matmul"].request
     assert build_plan(asked).starts == 3
     assert request_from({**texts_of(asked), "starts": "2"}, asked).starts == 2
@@ -261,7 +260,7 @@ def test_a_run_of_the_app_has_the_starts_of_the_command_or_those_of_its_field() 
 
 
 @pytest.mark.parametrize("size", [(40, 12), (60, 16)], ids="{0[0]}x{0[1]}".format)
-async def test_down_visits_every_field_with_its_hint_and_the_keys_in_sight(size: tuple[int, int]) -> None:
+async def test_down_visits_every_field_with_its_hint_and_the_keys_in_sight(size):
     async with opened(size=size) as pilot:
         form = await open_form(pilot)
         for name, label in (("sizes", "sizes"), ("dtype", "dtype"), ("threads", "CPU threads"), ("repeat", "repeats"),

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,7 +22,7 @@ Start = Callable[..., PtyApp]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path):
     """Starts the app on a simulated machine; `pace` is real seconds per virtual second."""
     with ExitStack() as stack:
 
@@ -35,7 +35,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield started
 
 
-def test_a_key_typed_at_the_first_frame_is_obeyed(tmp_path: Path) -> None:
+def test_a_key_typed_at_the_first_frame_is_obeyed(tmp_path):
     command = [sys.executable, REAL_APP, tmp_path, "0"]
     with PtyApp(command) as app:
         app.until_text("Press r")
@@ -68,7 +68,7 @@ def saved(folder: Path) -> list[object]:
         store.close()
 
 
-def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start: Start, tmp_path: Path) -> None:
+def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start, tmp_path):
     app = start()
     app.send("r")
     until_done(app)
@@ -85,7 +85,7 @@ def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start:
     ("number", "code"),
     [(signal.SIGTERM, 143), (signal.SIGQUIT, 131), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)],
 )
-def test_a_signal_ends_it_in_order(start: Start, tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_a_signal_ends_it_in_order(start, tmp_path, number, code):
     app = start(pace=1.2)
     run_slowly(app, r"[1-9]\d? of at most")
     agents = all_agents(app.pid)
@@ -99,7 +99,7 @@ def test_a_signal_ends_it_in_order(start: Start, tmp_path: Path, number: signal.
     assert any(isinstance(event, RunFinished) and event.status == "stopped" for event in events)
 
 
-def test_a_closed_terminal_ends_it_in_order(start: Start, tmp_path: Path) -> None:
+def test_a_closed_terminal_ends_it_in_order(start, tmp_path):
     app = start(pace=1.2)
     run_slowly(app, r"[1-9]\d? of at most")
     agents = all_agents(app.pid)
@@ -109,7 +109,7 @@ def test_a_closed_terminal_ends_it_in_order(start: Start, tmp_path: Path) -> Non
     assert any(isinstance(event, CaseFinished) for event in saved(tmp_path))
 
 
-def test_quitting_during_a_run_stops_it_and_saves_what_was_finished(start: Start, tmp_path: Path) -> None:
+def test_quitting_during_a_run_stops_it_and_saves_what_was_finished(start, tmp_path):
     app = start(pace=1.2)
     run_slowly(app, r"[1-9]\d? of at most")
     app.send("q")
@@ -120,7 +120,7 @@ def test_quitting_during_a_run_stops_it_and_saves_what_was_finished(start: Start
     assert any(isinstance(event, CaseFinished) for event in saved(tmp_path))
 
 
-def test_suspended_and_back_the_run_goes_on(start: Start) -> None:
+def test_suspended_and_back_the_run_goes_on(start):
     app = start(pace=0.5)
     run_slowly(app)
     agents = all_agents(app.pid)
@@ -136,14 +136,14 @@ def test_suspended_and_back_the_run_goes_on(start: Start) -> None:
     assert app.exit_code() == 0
 
 
-def test_output_stays_within_the_budget_while_a_run_is_live(start: Start) -> None:
+def test_output_stays_within_the_budget_while_a_run_is_live(start):
     app = start(pace=2.0)
     run_slowly(app)
     seconds = 3
     assert app.bytes_during(seconds) / seconds <= BYTES_PER_S
 
 
-def test_nothing_is_written_while_paused(start: Start) -> None:
+def test_nothing_is_written_while_paused(start):
     app = start(pace=1.2)
     run_slowly(app)
     app.send(" ")
@@ -153,7 +153,7 @@ def test_nothing_is_written_while_paused(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_key_is_answered_during_a_run(start: Start) -> None:
+def test_a_key_is_answered_during_a_run(start):
     app = start(pace=1.2)
     run_slowly(app)
     app.send("?")
@@ -162,7 +162,7 @@ def test_a_key_is_answered_during_a_run(start: Start) -> None:
     app.until_text("Telemetry")
 
 
-def test_resized_during_a_run_it_lays_itself_out_anew(start: Start) -> None:
+def test_resized_during_a_run_it_lays_itself_out_anew(start):
     app = start(pace=1.2)
     run_slowly(app)
     app.resize(50, 10)
@@ -191,9 +191,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize("between", [pytest.param((60, 16), marks=SLOW), pytest.param((120, 40), marks=SLOW), None])
-def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(
-    start: Start, between: tuple[int, int] | None
-) -> None:
+def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(start, between):
     app = start(columns=100, rows=30)
     app.send("r")
     until_done(app)
@@ -209,7 +207,7 @@ def test_resized_there_and_back_nothing_is_missing_and_nothing_is_left_over(
     app.until(is_whole)
 
 
-def test_a_scrollbar_is_dragged_and_no_other_movement_is_asked_for(start: Start) -> None:
+def test_a_scrollbar_is_dragged_and_no_other_movement_is_asked_for(start):
     app = start(columns=80, rows=24)
     app.send("?")
     app.until_text("back")
@@ -232,7 +230,7 @@ def test_a_scrollbar_is_dragged_and_no_other_movement_is_asked_for(start: Start)
     assert app.output.rfind(b"\x1b[?1002l") > app.output.rfind(b"\x1b[?1002h")
 
 
-def test_the_status_line_names_an_interpreter_that_does_not_answer_and_x_ends_the_wait(silent_python: Path) -> None:
+def test_the_status_line_names_an_interpreter_that_does_not_answer_and_x_ends_the_wait(silent_python):
     database = silent_python.with_name("h.db")
     command = [sys.executable, "-m", "cpugpu_tui", "--python", silent_python, "--db", database]
     with PtyApp(command, columns=200, env={"CPUGPU_SIMULATE": None}) as app:

@@ -28,7 +28,7 @@ def strange(pilot: Pilot[Any]) -> set[str]:
     [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[1:])],
     ids=[f"{columns}x{rows}" for columns, rows in SIZES],
 )
-async def test_no_screen_holds_a_sign_outside_ascii(size: tuple[int, int]) -> None:
+async def test_no_screen_holds_a_sign_outside_ascii(size):
     backend = FakeBackend()
     app = CpuGpuApp(AppOptions(), ASCII, backend=backend)
     app.backend = backend  # type: ignore[attr-defined]

@@ -1,11 +1,10 @@
 """When the terminal of a command is closed, its run is stopped and saved, and the exit code is that of SIGHUP."""
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.helpers.app.pty_app import PtyApp
-from tests.helpers.command_line import COMMAND, FAST, CommandLine
+from tests.helpers.command_line import COMMAND, FAST
 
 LONG = ("matmul", "--size", "64:1064:1", "--simulate", f"{FAST},pace=1")
 PATIENCE_S = 60.0
@@ -16,7 +15,7 @@ PATIENCE_S = 60.0
     [("run", *LONG), ("run", "--json", *LONG), ("fleet", "run", "-w", "n1", "--launcher", "local", "--json", *LONG)],
     ids=["run", "run --json", "fleet run"],
 )
-def test_a_closed_terminal_ends_a_run_in_order(cpugpu: CommandLine, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_closed_terminal_ends_a_run_in_order(cpugpu, tmp_path, command):
     exported = tmp_path / "run.json"
     words = [*COMMAND, *command, "--export", exported]
     with PtyApp(words, env={"CPUGPU_DB": str(cpugpu.database), "CPUGPU_SIMULATE": None}) as app:
@@ -29,7 +28,7 @@ def test_a_closed_terminal_ends_a_run_in_order(cpugpu: CommandLine, tmp_path: Pa
     assert json.loads(exported.read_text())
 
 
-def test_with_nohup_a_closed_terminal_ends_nothing(cpugpu: CommandLine) -> None:
+def test_with_nohup_a_closed_terminal_ends_nothing(cpugpu):
     """The same holds for SIGINT, which background jobs of a shell ignore."""
     short = ("run", "matmul", "--size", "64:70:1", "--simulate", f"{FAST},pace=0.5")
     words = ["sh", "-c", 'trap "" HUP INT; exec "$@"', "sh", *COMMAND, *short]

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ LONG_S = 60.0
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[PtyApp]:
+def app(tmp_path):
     """The app before its first run, with a simulation in which runs take seconds."""
     with PtyApp([sys.executable, REAL_APP, tmp_path, "1.2"], columns=80, rows=24) as started:
         started.until_text("ready", LONG_S)
@@ -35,7 +34,7 @@ def leaves_on_sigterm(app: PtyApp) -> bool:
     return app.exit_code(LONG_S) == 143
 
 
-def test_bytes_that_are_no_key_end_neither_app_nor_keyboard(app: PtyApp) -> None:
+def test_bytes_that_are_no_key_end_neither_app_nor_keyboard(app):
     garbage = [
         b"\xff", b"\xe4", b"\xc3\x28\xf0\x9f", b"\x1b[1114112u", b"\x1b[99999999999u", b"\x1b[97;;55296u",
         b"\x1b[48;9999;9999;0;0t", b"\x1b[?2048;2$y", b"\x1b[201~", b"\x1b[38;2;1;2;3m",
@@ -49,7 +48,7 @@ def test_bytes_that_are_no_key_end_neither_app_nor_keyboard(app: PtyApp) -> None
     assert leaves_on_sigterm(app)
 
 
-def test_a_long_paste_of_coloured_text_during_a_run_is_cut_and_said(app: PtyApp) -> None:
+def test_a_long_paste_of_coloured_text_during_a_run_is_cut_and_said(app):
     app.send("r")
     app.until_text("▼ CPU", LONG_S)
     app.send("/")
@@ -63,7 +62,7 @@ def test_a_long_paste_of_coloured_text_during_a_run_is_cut_and_said(app: PtyApp)
     assert leaves_on_sigterm(app)
 
 
-def test_a_megabyte_of_keys_is_cut_and_leaves_the_app_to_its_person(app: PtyApp) -> None:
+def test_a_megabyte_of_keys_is_cut_and_leaves_the_app_to_its_person(app):
     app.send(":")
     app.until_text("Commands", LONG_S)
     before_s, before_mb = cpu_s(app), resident_mb(app)
@@ -78,7 +77,7 @@ def test_a_megabyte_of_keys_is_cut_and_leaves_the_app_to_its_person(app: PtyApp)
     assert app.exit_code(LONG_S) == 0
 
 
-def test_a_paste_whose_end_is_lost_does_not_keep_the_keyboard(app: PtyApp) -> None:
+def test_a_paste_whose_end_is_lost_does_not_keep_the_keyboard(app):
     app.send(":")
     app.until_text("Commands", LONG_S)
     app.send(b"\x1b[200~help")
@@ -88,7 +87,7 @@ def test_a_paste_whose_end_is_lost_does_not_keep_the_keyboard(app: PtyApp) -> No
     assert leaves_on_sigterm(app)
 
 
-def test_a_process_that_was_stopped_and_continued_gives_the_terminal_back(tmp_path: Path) -> None:
+def test_a_process_that_was_stopped_and_continued_gives_the_terminal_back(tmp_path):
     with PtyApp([sys.executable, REAL_APP, tmp_path], columns=80, rows=24) as app:
         before = app.modes()
         app.until_text("ready", LONG_S)

@@ -18,7 +18,7 @@ def configured(folder: Path, text: str) -> dict[str, str]:
     return {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_STATE_HOME": str(folder / "state")}
 
 
-def test_keys_of_the_config_work_where_a_terminal_sends_them(tmp_path: Path) -> None:
+def test_keys_of_the_config_work_where_a_terminal_sends_them(tmp_path):
     env = configured(tmp_path, '[keys]\nhelp = "f1"\nnext-theme = "alt+t"\nmachine = "ctrl+b"\nquit = "Q"\n')
     with PtyApp(SIMULATED, columns=80, rows=24, env=env) as app:
         app.until_text("f1 Help")
@@ -30,7 +30,7 @@ def test_keys_of_the_config_work_where_a_terminal_sends_them(tmp_path: Path) -> 
         assert app.exit_code() == 0
 
 
-def test_a_wrong_key_is_one_line_and_no_screen(tmp_path: Path) -> None:
+def test_a_wrong_key_is_one_line_and_no_screen(tmp_path):
     with PtyApp(SIMULATED, env=configured(tmp_path, '[keys]\nrun = "x"\n')) as app:
         assert app.exit_code() == 2
         said = app.output.decode().replace("\r\n", "")
@@ -39,9 +39,7 @@ def test_a_wrong_key_is_one_line_and_no_screen(tmp_path: Path) -> None:
         assert b"\x1b[?1049h" not in app.output
 
 
-def test_the_palette_runs_a_preset_and_the_command_that_repeats_it_reaches_the_terminal_through_tmux(
-    tmp_path: Path,
-) -> None:
+def test_the_palette_runs_a_preset_and_the_command_that_repeats_it_reaches_the_terminal_through_tmux(tmp_path):
     env = {**configured(tmp_path, ""), "TMUX": "/tmp/tmux,1,0", "TERM": "tmux-256color"}
     with PtyApp([*SIMULATED, "--worker", "thread"], columns=80, rows=24, env=env) as app:
         app.until_text("ready")

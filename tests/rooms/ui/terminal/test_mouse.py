@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import closing
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -44,7 +43,7 @@ async def on_footer(pilot: Pilot[Any], label: str) -> None:
     await pilot.click(KeysPane, offset=(screen_lines(pilot)[-1].index(label) + 1, 0))
 
 
-async def test_a_click_selects_a_row_and_a_double_click_opens_it() -> None:
+async def test_a_click_selects_a_row_and_a_double_click_opens_it():
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         table = pilot.app.screen.query_one(TimingTable)
@@ -57,7 +56,7 @@ async def test_a_click_selects_a_row_and_a_double_click_opens_it() -> None:
         assert pilot.app.state.cursor == table.row_keys[4]
 
 
-async def test_a_click_on_a_heading_sorts_and_another_one_reverses() -> None:
+async def test_a_click_on_a_heading_sorts_and_another_one_reverses():
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         table = pilot.app.screen.query_one(TimingTable)
@@ -74,7 +73,7 @@ async def test_a_click_on_a_heading_sorts_and_another_one_reverses() -> None:
         assert sorted(table.row_keys) == sorted(in_run_order)
 
 
-async def test_a_click_on_a_key_of_the_footer_presses_it() -> None:
+async def test_a_click_on_a_key_of_the_footer_presses_it():
     async with opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         await on_footer(pilot, "Help")
@@ -84,7 +83,7 @@ async def test_a_click_on_a_key_of_the_footer_presses_it() -> None:
         await settled(pilot, lambda: not isinstance(pilot.app.screen, HelpScreen))
 
 
-async def test_a_click_highlights_a_workload_and_a_double_click_opens_its_form() -> None:
+async def test_a_click_highlights_a_workload_and_a_double_click_opens_its_form():
     async with opened(size=(120, 40)) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         options = pilot.app.screen.query_one(PagedList)
@@ -104,7 +103,7 @@ async def turn(pilot: Pilot[Any], kind: type[events.MouseScrollDown | events.Mou
     await pilot.pause()
 
 
-async def test_the_wheel_moves_the_cursor_of_the_palette_and_of_pages(tmp_path: Path) -> None:
+async def test_the_wheel_moves_the_cursor_of_the_palette_and_of_pages(tmp_path):
     with closing(Store.open(tmp_path / "results.db")) as store:
         for name in ("old", "new"):
             store.import_run(stream(name))
@@ -134,7 +133,7 @@ async def wheel_goes_there_and_back(pilot: Pilot[Any], list_id: str, cursor: str
     ],
 )
 @pytest.mark.parametrize("step", [1, 100])
-def test_invalid_clicks_press_no_keys_however_they_are_cut(sent: bytes, keys: list[str], step: int) -> None:
+def test_invalid_clicks_press_no_keys_however_they_are_cut(sent, keys, step):
     pending, found = TerminalInput(), []
     for place in range(0, len(sent), step):
         for piece in pending.feed(sent[place : place + step]):
@@ -156,7 +155,7 @@ def flood(count: int, columns: int, rows: int) -> bytes:
     return "".join(found).encode()
 
 
-def test_a_flood_of_mouse_events_during_a_run_presses_no_key_and_the_next_key_acts(tmp_path: Path) -> None:
+def test_a_flood_of_mouse_events_during_a_run_presses_no_key_and_the_next_key_acts(tmp_path):
     with PtyApp([sys.executable, REAL_APP, tmp_path, "1", "endless"], columns=100, rows=30) as app:
         app.until_text("Press r")
         app.send("r")
@@ -177,14 +176,14 @@ def test_a_flood_of_mouse_events_during_a_run_presses_no_key_and_the_next_key_ac
         app.until_text("stopped")
 
 
-def test_a_label_belongs_to_the_key_before_it_and_a_dimmed_key_to_none() -> None:
+def test_a_label_belongs_to_the_key_before_it_and_a_dimmed_key_to_none():
     line = ((" ", "text"), ("r", "key"), (" Run", "text"), ("  ", "text"), ("x", "muted"), (" Stop", "muted"))
     assert [key_at(line, x) for x in (0, 1, 3, 6, 7, 9, 50)] == ["", "r", "r", "", "", "", ""]
     several = ((" j k", "key"), (" move ", "text"))
     assert [key_at(several, x) for x in (1, 3, 6)] == ["j", "k", "j"]
 
 
-async def test_inside_gnu_screen_esc_arrives_because_the_mouse_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_inside_gnu_screen_esc_arrives_because_the_mouse_is_off(monkeypatch):
     taken = []
     monkeypatch.delenv("STY", raising=False)
     for session in ("", "1234.pts-0"):

@@ -57,7 +57,7 @@ class Visit:
 @pytest.mark.parametrize(
     ("wedge", "number"), [("busy", signal.SIGTERM), pytest.param("blocked", signal.SIGHUP, marks=pytest.mark.slow)]
 )
-def test_a_signal_ends_an_app_that_never_looks_up(tmp_path: Path, wedge: str, number: signal.Signals) -> None:
+def test_a_signal_ends_an_app_that_never_looks_up(tmp_path, wedge, number):
     visit = Visit(tmp_path, wedge)
     with visit.app as app:
         started = visit.run_and_wedge()
@@ -70,7 +70,7 @@ def test_a_signal_ends_an_app_that_never_looks_up(tmp_path: Path, wedge: str, nu
     store.close()
 
 
-def test_ctrl_c_twice_ends_an_app_that_never_looks_up(tmp_path: Path) -> None:
+def test_ctrl_c_twice_ends_an_app_that_never_looks_up(tmp_path):
     visit = Visit(tmp_path, "busy")
     with visit.app as app:
         started = visit.run_and_wedge()
@@ -78,7 +78,7 @@ def test_ctrl_c_twice_ends_an_app_that_never_looks_up(tmp_path: Path) -> None:
         visit.check_the_end(130, started)
 
 
-def test_ctrl_c_twice_in_an_app_that_looks_up_is_two_keys(tmp_path: Path) -> None:
+def test_ctrl_c_twice_in_an_app_that_looks_up_is_two_keys(tmp_path):
     """The first closes the form and the second quits, both in the event loop."""
     visit = Visit(tmp_path, "never")
     with visit.app as app:
@@ -88,7 +88,7 @@ def test_ctrl_c_twice_in_an_app_that_looks_up_is_two_keys(tmp_path: Path) -> Non
         assert app.exit_code(GONE_WITHIN_S) == 0
 
 
-def test_a_suspended_app_obeys_when_it_is_continued(tmp_path: Path) -> None:
+def test_a_suspended_app_obeys_when_it_is_continued(tmp_path):
     visit = Visit(tmp_path, "never")
     with visit.app as app:
         app.until_text("ready")
@@ -102,7 +102,7 @@ def test_a_suspended_app_obeys_when_it_is_continued(tmp_path: Path) -> None:
         visit.check_the_end(143, started)
 
 
-def test_a_signal_that_was_ignored_before_is_ignored(tmp_path: Path) -> None:
+def test_a_signal_that_was_ignored_before_is_ignored(tmp_path):
     """`nohup` and a shell's `trap ""` are inherited."""
     visit = Visit(tmp_path, "never", ignore=signal.SIGHUP)
     with visit.app as app:

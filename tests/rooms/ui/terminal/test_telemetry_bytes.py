@@ -4,13 +4,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.command_line import ROOT
-from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 
 __all__ = ["fake_nvml", "nvml_library"]
 
@@ -26,7 +24,7 @@ HISTORY = 160
 
 
 @pytest.fixture
-def app(request: pytest.FixtureRequest) -> Iterator[PtyApp]:
+def app(request):
     columns, rows = request.param
     with PtyApp(
         [sys.executable, "-m", "tests.helpers.app.telemetry_app", "8"], columns=columns, rows=rows, cwd=ROOT
@@ -52,7 +50,7 @@ def bytes_of_a_sweep(app: PtyApp, sweeps: int = SWEEPS, counted: int = COUNTED) 
 
 
 @pytest.mark.parametrize("app", [(200, 60)], indirect=True)
-def test_eight_gpus_in_the_column_stay_within_six_kilobytes_a_second(app: PtyApp) -> None:
+def test_eight_gpus_in_the_column_stay_within_six_kilobytes_a_second(app):
     written = bytes_of_a_sweep(app)
     print(f"{written:.0f} bytes a sweep")
     assert written <= LIMIT
@@ -60,7 +58,7 @@ def test_eight_gpus_in_the_column_stay_within_six_kilobytes_a_second(app: PtyApp
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("app", "limit"), [((120, 40), PAGE_LIMIT), ((200, 60), LIMIT)], indirect=["app"])
-def test_the_page_of_eight_gpus_whose_every_value_jumps_stays_within_its_limit(app: PtyApp, limit: int) -> None:
+def test_the_page_of_eight_gpus_whose_every_value_jumps_stays_within_its_limit(app, limit):
     app.send("\tz")
     app.until_text("Processes")
     written = bytes_of_a_sweep(app, sweeps=HISTORY, counted=12)
@@ -69,7 +67,7 @@ def test_the_page_of_eight_gpus_whose_every_value_jumps_stays_within_its_limit(a
     assert all(f"GPU {index} " in app.text for index in range(8)), "what was counted is the whole page"
 
 
-def test_a_run_beside_eight_gpus_of_the_real_library_stays_within_it(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+def test_a_run_beside_eight_gpus_of_the_real_library_stays_within_it(fake_nvml, tmp_path):
     """With everything between driver and terminal, during a run that updates its rows."""
     fake_nvml.set("count", 8)
     environment = {key: fake_nvml.environment[key] for key in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE")}

@@ -10,7 +10,6 @@ import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -45,17 +44,17 @@ def found(encoding: str | None = "utf-8", isatty: bool = True, **environ: str) -
         ({"TERM": "xterm-256color", "TEXTUAL_COLOR_SYSTEM": "purple"}, "256"),
     ],
 )
-def test_colours_are_those_the_environment_names(environ: dict[str, str], colours: str) -> None:
+def test_colours_are_those_the_environment_names(environ, colours):
     assert found(**environ).colours == colours
 
 
-def test_few_or_no_colours_start_on_the_ansi_theme() -> None:
+def test_few_or_no_colours_start_on_the_ansi_theme():
     assert found(TERM="xterm").wants_ansi_theme
     assert found(TERM="xterm-256color", NO_COLOR="").wants_ansi_theme
     assert not found(TERM="xterm-256color").wants_ansi_theme
 
 
-def test_textual_is_told_a_colour_system_that_it_knows() -> None:
+def test_textual_is_told_a_colour_system_that_it_knows():
     from rich.console import COLOR_SYSTEMS
 
     for term in ({"TERM": "xterm"}, {"TERM": "xterm-256color"}, {"TERM": "foot"}, {"NO_COLOR": "1"}):
@@ -80,13 +79,11 @@ def test_textual_is_told_a_colour_system_that_it_knows() -> None:
         ("utf-8", {"TERM": "linux"}, False),
     ],
 )
-def test_utf8_needs_an_encoding_and_no_locale_against_it(
-    encoding: str | None, environ: dict[str, str], utf8: bool
-) -> None:
+def test_utf8_needs_an_encoding_and_no_locale_against_it(encoding, environ, utf8):
     assert found(encoding, **environ).utf8 is utf8
 
 
-def test_terminals_that_cannot_be_drawn_on_are_refused_with_a_way_out() -> None:
+def test_terminals_that_cannot_be_drawn_on_are_refused_with_a_way_out():
     for capable, word in ((found(isatty=False, TERM="xterm"), "not a terminal"), (found(TERM="dumb"), "cursor")):
         error = refuse(capable)
         assert word in error.message
@@ -140,7 +137,7 @@ def noise(word: str) -> None:
     ctypes.CDLL(None).printf(f"{word} printf".encode())
 
 
-def test_native_noise_goes_to_the_log_and_not_to_the_screen(tmp_path: Path) -> None:
+def test_native_noise_goes_to_the_log_and_not_to_the_screen(tmp_path):
     with on_terminal() as terminal:
         log = tmp_path / "state" / "app.log"
         with private_terminal(log) as guard:
@@ -151,7 +148,7 @@ def test_native_noise_goes_to_the_log_and_not_to_the_screen(tmp_path: Path) -> N
             assert words in log.read_text()
 
 
-def test_everything_is_as_before_afterwards_even_after_a_crash(tmp_path: Path) -> None:
+def test_everything_is_as_before_afterwards_even_after_a_crash(tmp_path):
     with on_terminal() as terminal:
         streams = sys.__stdout__, sys.__stderr__
         open_before = len(os.listdir("/proc/self/fd"))
@@ -164,9 +161,7 @@ def test_everything_is_as_before_afterwards_even_after_a_crash(tmp_path: Path) -
         assert terminal.seen() == "out err"
 
 
-def test_textual_draws_on_the_terminal_whatever_the_locale_and_knows_its_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_textual_draws_on_the_terminal_whatever_the_locale_and_knows_its_size(tmp_path, monkeypatch):
     with on_terminal() as terminal:
         monkeypatch.delenv("COLUMNS", raising=False)
         monkeypatch.delenv("LINES", raising=False)
@@ -178,14 +173,14 @@ def test_textual_draws_on_the_terminal_whatever_the_locale_and_knows_its_size(
             assert shutil.get_terminal_size() == (111, 33)  # what Textual asks; fd 1 is the log
 
 
-def test_a_terminal_without_utf8_gets_one_cell_for_each_character(tmp_path: Path) -> None:
+def test_a_terminal_without_utf8_gets_one_cell_for_each_character(tmp_path):
     with on_terminal() as terminal:
         with private_terminal(tmp_path / "log", utf8=False) as guard:
             guard.stream.write("│ 3 µs")
         assert terminal.seen() == "? 3 ?s"
 
 
-def test_an_editor_gets_the_terminal_between_release_and_acquire(tmp_path: Path) -> None:
+def test_an_editor_gets_the_terminal_between_release_and_acquire(tmp_path):
     with on_terminal() as terminal:
         with private_terminal(tmp_path / "log") as guard:
             guard.release()
@@ -198,7 +193,7 @@ def test_an_editor_gets_the_terminal_between_release_and_acquire(tmp_path: Path)
         assert (tmp_path / "log").read_text() == "noise"
 
 
-def test_the_log_is_appended_to_and_private(tmp_path: Path) -> None:
+def test_the_log_is_appended_to_and_private(tmp_path):
     with on_terminal():
         for word in (b"first ", b"second"):
             with private_terminal(tmp_path / "log"):
@@ -207,7 +202,7 @@ def test_the_log_is_appended_to_and_private(tmp_path: Path) -> None:
         assert (tmp_path / "log").stat().st_mode & 0o077 == 0
 
 
-def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path):
     with on_terminal() as terminal:
         (tmp_path / "file").write_text("")
         with private_terminal(tmp_path / "file" / "log") as guard:

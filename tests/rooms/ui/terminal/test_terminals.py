@@ -3,7 +3,6 @@
 import re
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
@@ -56,9 +55,7 @@ def visit(app: PtyApp) -> list[str]:
 
 
 @pytest.mark.parametrize(("env", "kind", "utf8"), KINDS)
-def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(
-    tmp_path: Path, env: dict[str, str | None], kind: str, utf8: bool
-) -> None:
+def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(tmp_path, env, kind, utf8):
     with PtyApp([sys.executable, REAL_APP, tmp_path, "0"], columns=100, rows=30, env=env) as app:
         screens = visit(app)
         drawn = bytes(app.output[: app.output.find(LEAVES)])
@@ -70,7 +67,7 @@ def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_the_app_inside_tmux(tmp_path: Path) -> None:
+def test_the_app_inside_tmux(tmp_path):
     """Uses a separate tmux server, which ends with its only window."""
     inside = f"{sys.executable} {REAL_APP} {tmp_path} 0"
     command = [
@@ -96,7 +93,7 @@ def test_the_app_inside_tmux(tmp_path: Path) -> None:
         assert app.exit_code() == 0
 
 
-def test_this_terminal_is_described_before_textual_is_imported() -> None:
+def test_this_terminal_is_described_before_textual_is_imported():
     script = (
         "import sys; from cpugpu_tui.render.capabilities import this_terminal; "
         "from cpugpu_tui.ui.terminal.guard import refuse; found = this_terminal(); "

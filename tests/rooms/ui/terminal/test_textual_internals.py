@@ -28,7 +28,7 @@ def names_of(kind: type) -> set[str]:
     return {*vars(kind), *stored}
 
 
-def test_this_textual_has_every_private_name_that_is_used() -> None:
+def test_this_textual_has_every_private_name_that_is_used():
     missing = {"feed", "tick"} - theirs_of(textual_internals.XTermParser)
     reader, tree = bounded_input.BoundedInputDriver, ast.parse(inspect.getsource(textual_internals))
     missing |= {"exit_event", "fileno", "run_input_thread"} - theirs_of(reader)
@@ -40,7 +40,7 @@ def test_this_textual_has_every_private_name_that_is_used() -> None:
     assert not missing, f"Textual {textual.__version__} lacks {', '.join(sorted(missing))}. See textual_internals.py."
 
 
-def test_no_other_file_uses_or_hides_a_private_name_of_textual() -> None:
+def test_no_other_file_uses_or_hides_a_private_name_of_textual():
     found = []
     for info in pkgutil.walk_packages(ui.__path__, f"{ui.__name__}."):
         if info.name != THE_FILE:

@@ -73,7 +73,7 @@ def _seen(cell: pyte.screens.Char) -> object:
 
 @settings(max_examples=300, deadline=None)
 @given(frames())
-def test_the_screen_looks_as_if_everything_had_been_written(written: list[str]) -> None:
+def test_the_screen_looks_as_if_everything_had_been_written(written):
     whole, thrifty, memory = Terminal(), Terminal(), ScreenMemory()
     for frame in written:
         whole.write(frame)
@@ -82,27 +82,27 @@ def test_the_screen_looks_as_if_everything_had_been_written(written: list[str]) 
         assert (thrifty.screen.cursor.x, thrifty.screen.cursor.y) == (whole.screen.cursor.x, whole.screen.cursor.y)
 
 
-def test_the_same_frame_again_writes_nothing() -> None:
+def test_the_same_frame_again_writes_nothing():
     memory, frame = ScreenMemory(), "\x1b[1;1H\x1b[1;38;2;1;2;3mabc\x1b[0m\x1b[1;1H"
     assert memory.missing(frame)
     assert memory.missing(frame) == ""
 
 
-def test_one_digit_is_one_digit() -> None:
+def test_one_digit_is_one_digit():
     memory = ScreenMemory()
     memory.missing("\x1b[2;1H\x1b[31mspeed-up 12.3\x1b[0m\x1b[1;1H")
     assert memory.missing("\x1b[2;1H\x1b[31mspeed-up 12.4\x1b[0m\x1b[1;1H") == "\x1b[2;13H\x1b[31m4\x1b[1;1H\x1b[0m"
 
 
 @pytest.mark.parametrize("other", ["\x1b[?2026h", "\x1b]2;title\x07", "\x07", "\x1b[6n", "\x1b[?25l"])
-def test_what_is_no_frame_passes_untouched(other: str) -> None:
+def test_what_is_no_frame_passes_untouched(other):
     memory = ScreenMemory()
     memory.missing("\x1b[1;1Habc\x1b[1;1H")
     assert memory.missing(other) == other
     assert memory.missing("\x1b[1;1Habc\x1b[1;1H") == ""
 
 
-def test_after_another_screen_or_another_size_everything_is_written_again() -> None:
+def test_after_another_screen_or_another_size_everything_is_written_again():
     memory, frame = ScreenMemory(), "\x1b[1;1Habc\x1b[1;1H"
     first = memory.missing(frame)
     memory.missing("\x1b[?1049h")
@@ -111,13 +111,13 @@ def test_after_another_screen_or_another_size_everything_is_written_again() -> N
     assert memory.missing(frame) == first
 
 
-def test_a_frame_with_wide_characters_is_written_whole() -> None:
+def test_a_frame_with_wide_characters_is_written_whole():
     memory, frame = ScreenMemory(), "\x1b[1;1H漢字\x1b[1;1H"
     assert memory.missing(frame) == frame
     assert memory.missing(frame) == frame
 
 
-def test_neighbours_of_the_same_colour_are_written_together() -> None:
+def test_neighbours_of_the_same_colour_are_written_together():
     """Two rows in two colours: each colour is chosen once, in the order of the first row."""
     memory = ScreenMemory()
     rows = "".join(f"\x1b[{row};1H\x1b[31m{{0}}\x1b[0m  \x1b[32m{{1}}\x1b[0m\n" for row in (1, 2))
@@ -126,7 +126,7 @@ def test_neighbours_of_the_same_colour_are_written_together() -> None:
     assert (written.count("\x1b[31m"), written.count("\x1b[32m")) == (1, 1)
 
 
-def test_the_end_of_bold_keeps_the_colours() -> None:
+def test_the_end_of_bold_keeps_the_colours():
     memory = ScreenMemory()
     frame = "\x1b[1;1H\x1b[1;31;44m{0}\x1b[0m\x1b[31;44m{0}\x1b[0m"
     memory.missing(frame.format("a"))

@@ -1,15 +1,14 @@
 """A driver that hangs costs the app nothing but new readings."""
 
 import sys
-from pathlib import Path
 
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
-from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 
 __all__ = ["fake_nvml", "nvml_library"]
 
 
-def test_a_simulated_machine_shows_nothing_of_this_one(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+def test_a_simulated_machine_shows_nothing_of_this_one(fake_nvml, tmp_path):
     """Real readings beside simulated times would look as if they belonged together."""
     env = {name: fake_nvml.environment[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE", "FAKE_NVML_CALLS")}
     with PtyApp([sys.executable, REAL_APP, tmp_path], columns=120, rows=40, env=env) as app:
@@ -21,7 +20,7 @@ def test_a_simulated_machine_shows_nothing_of_this_one(fake_nvml: FakeNvml, tmp_
     assert fake_nvml.calls() == []
 
 
-def test_keys_runs_and_quitting_live_on_while_the_driver_hangs(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+def test_keys_runs_and_quitting_live_on_while_the_driver_hangs(fake_nvml, tmp_path):
     env = {name: fake_nvml.environment[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE", "FAKE_NVML_CALLS")}
     with PtyApp([sys.executable, REAL_APP, tmp_path, "0", "watched"], columns=120, rows=40, env=env) as app:
         app.until_text("NVML 1")
