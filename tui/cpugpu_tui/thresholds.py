@@ -141,7 +141,7 @@ class Thresholds:
         self, operation: str, n: int, dtype: Any = "float32", resident: bool = True, variant: str | None = None,
         threads: int = 0,
     ) -> str | None:  # fmt: skip
-        """Return the faster device at size `n`, `cpu` or `cuda`, or None if the file does not tell; see `why`.
+        """Return the device for size `n`, `cpu` or `cuda`, or None if the file does not tell; see `why`.
 
         `dtype` is a name or torch's own dtype. `variant` None is the fastest one; `threads` 0 is all.
 

@@ -151,5 +151,5 @@ def _line(products: Sequence[Threshold], *, resident: bool) -> str:
     """Return the variable, or a comment if the largest sizes are not the GPU's."""
     parts = next((each.faster for each in products if each.resident is resident), ())
     if not parts or parts[-1][0] != GPU:
-        return f"# {VARIABLE} has no value: the GPU does not win the largest products that were timed."
+        return f"# {VARIABLE} has no value: the GPU is not named for the largest products that were timed."
     return f"{VARIABLE}={parts[-1][1]}"

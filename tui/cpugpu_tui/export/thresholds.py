@@ -351,7 +351,7 @@ def _facts(thresholds: Thresholds) -> Mapping[str, str]:
 _CHOOSE = """\
 enum { CPUGPU_UNKNOWN = -1, CPUGPU_CPU = 0, CPUGPU_GPU = 1 };
 
-/* Return the faster device at size n. CPUGPU_UNKNOWN: n was not measured, is inside a bracket, or either will do. */
+/* Return the device for size n. CPUGPU_UNKNOWN: n was not measured, is inside a bracket, or either will do. */
 static inline int cpugpu_choose(enum cpugpu_threshold threshold, long long n)
 {
     int part;
@@ -375,16 +375,16 @@ def _header(names: Mapping[str, Threshold], thresholds: Thresholds) -> str:
         f"/* Made by cpugpu-tui {__version__}. Do not edit: make it again with `cpugpu-tui thresholds make`. */",
         "#ifndef CPUGPU_THRESHOLDS_H", "#define CPUGPU_THRESHOLDS_H", f"#define CPUGPU_THRESHOLDS_VERSION {VERSION}",
         *facts, "", "enum cpugpu_threshold {", *(f"    {name}," for name in names), "    CPUGPU_THRESHOLDS", "};", "",
-        "/* Smallest and largest size at which a device is faster: 0 the CPU, 1 the GPU. */",
+        "/* From first to last, a device costs at most 10 % more: 0 the CPU, 1 the GPU. */",
         "static const struct { long long first, last; int device; } cpugpu_parts[] = {", *parts, "};",
         f"static const int cpugpu_first_part[] = {{{', '.join(map(str, starts))}}};", "", _CHOOSE, "#endif", "",
     ])  # fmt: skip
 
 
 def _variables(names: Mapping[str, Threshold], thresholds: Thresholds) -> str:
-    """Return variables: MIN_N and MAX_N of the sizes at which the GPU is faster."""
+    """Return variables: MIN_N and MAX_N of the sizes at which the GPU is named."""
     return "\n".join([
-        f"# Made by cpugpu-tui {__version__} thresholds. The GPU is faster from MIN_N to MAX_N.",
+        f"# Made by cpugpu-tui {__version__} thresholds. From MIN_N to MAX_N the GPU costs at most 10 % more.",
         *(f"# {name}: {text}" for name, text in _facts(thresholds).items()),
         *(line for name, each in names.items() for line in _lines(name, each)), *variables(thresholds.entries), "",
     ])  # fmt: skip
@@ -394,7 +394,7 @@ def _lines(name: str, each: Threshold) -> Iterator[str]:
     gpu = [(first, last) for device, first, last in each.faster if device == GPU]
     if not gpu:
         ends = f"from {each.answered[0][1]} to {each.answered[-1][2]}"
-        yield f"# {name}: the GPU is faster at no size {ends}."
+        yield f"# {name}: the GPU is named at no size {ends}."
     for first, last in gpu[-1:]:
         yield f"{name}_MIN_N={first}"
         yield f"{name}_MAX_N={last}"

@@ -214,7 +214,7 @@ def coverage(thresholds: Thresholds) -> str:
     low = sorted((each for each in shares if shares[each] < LEAST_ANSWERED), key=shares.__getitem__)
     most = share_text(LEAST_ANSWERED)
     if not low:
-        return f"Every threshold answers at least {most} of its range, without gaps up to {NARROW}×."
+        return f"Every threshold answers at least {most} of its range. Gaps up to {NARROW}× do not count."
     names = [f"{named(each)} {share_text(shares[each])}" for each in low[:MOST_FAILURES]]
     names += [f"{len(low) - MOST_FAILURES} more"] if len(low) > MOST_FAILURES else []
     return f"{len(low)} of {len(shares)} thresholds answer less than {most} of their range: {joined(names)}."
