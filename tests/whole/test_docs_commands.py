@@ -28,6 +28,7 @@ NOT_RUN = {
     "cpugpu-tui survey --resume": "needs an interrupted survey, which tests/rooms/cli/test_cli_survey.py makes",
     "cpugpu-tui --replay trace.ndjson": "needs a terminal",
     "cpugpu-tui fleet run -H hosts.toml quick --tui": "needs a terminal",
+    "cpugpu-tui survey --beside h100": "takes minutes on two busy cores",
     "cpugpu-tui fleet gate -H hosts.toml --baseline h200 --baseline a100": "needs hosts with two models of GPUs",
     **dict.fromkeys(
         (
@@ -105,7 +106,7 @@ def on_this_machine(line: str) -> list[str]:
     """Return the arguments of a command with what makes it run here: simulated, and without waiting."""
     arguments = [HERE.get(word, word) for word in shlex.split(line)[1:]]
     name, command = command_of(arguments)
-    if name == "fleet run" and "--launcher" not in arguments:
+    if name in ("fleet run", "fleet machine", "fleet doctor") and "--launcher" not in arguments:
         arguments += ["--launcher", "local"]
     if name == "telemetry" and "--interval" not in arguments:
         arguments += ["--interval", "0.1"]

@@ -57,6 +57,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--max-size": ("0", "1e99", "big"),
     "--max-slowdown": ("0.05", "-5%", "launch=5%"),
     "--band": ("0.5", "launch=5%", "latency="),
+    "--metrics": NO_PLACE,
     "--mnist": ("missing",),
     "--new": NOT_A_RUN,
     "--older-than": ("30", "last week"),
@@ -124,6 +125,8 @@ NOT_TRIED = {
     "fleet run --python": "an interpreter of the hosts",
     "fleet hosts --python": "the same",
     "fleet gate --python": "the same",
+    "fleet machine --python": "the same",
+    "fleet doctor --python": "the same",
     "time --startup": "a command, which is run and may be anything",
 }
 """Options of a command that have no wrong value to try here, and why. The app is the command without a name."""
@@ -170,6 +173,8 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "fleet run": ("-w", "n1", "--launcher", "local", *SIMULATE),
     "fleet run --max-size": ("-w", "n1", "--launcher", "local", *SIMULATE, "--find-crossover"),
     "fleet gate": ("-w", "n1", "--launcher", "local"),
+    "fleet machine": ("-w", "n1", "--launcher", "local", "--beside", "h100", *SIMULATE),
+    "fleet doctor": ("-w", "n1", "--launcher", "local", *SIMULATE),
     "fleet hosts --launcher": ("-w", "n1"),
 }
 """What a command, or one option of it, needs besides the wrong value to come as far as reading it."""

@@ -33,7 +33,7 @@ def refused(cpugpu: CommandLine, *words: str) -> str:
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [("prune", ["history prune"]), ("themes", ["config themes"]), ("theme", ["--theme"]),
-     ("version", ["--version"]), ("runz", ["run"]),
+     ("version", ["--version"]), ("runz", ["run"]), ("quick", ["run quick"]),
      ("verify", ["thresholds verify"]), ("shwo", ["show"]), ("hist", ["list", "history"]), ("delete", [])],
 )  # fmt: skip
 def test_an_unknown_command_suggests_those_of_groups_as_well(typed: str, meant: list[str], cpugpu: CommandLine) -> None:
@@ -50,6 +50,7 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed: str, meant: 
      ("run mine.py", "add --workloads mine.py."), ("run model.py:f", "To time code, use `cpugpu-tui time model.py:f`."),
      ("--simulate run quick", "'run' before it was taken for the value of --simulate."),
      ("time python train.py", "Write -- before a command: `cpugpu-tui time -- python train.py`."),
+     ("time x@x --n 64 --beside h100", "run the same command without --beside on a machine that has one."),
      ("time x @ x --n 64", "Quote code that has spaces: `cpugpu-tui time 'x @ x'`.")],
 )  # fmt: skip
 def test_what_was_meant_by_the_words_is_named(words: str, remedy: str, cpugpu: CommandLine) -> None:

@@ -26,6 +26,7 @@ from itertools import pairwise
 from typing import Any
 
 from cpugpu_tui import __version__, model
+from cpugpu_tui.agent.driver_reading import driver_read
 from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.processes import adopt_orphans, children, kill_children
@@ -288,8 +289,12 @@ def work(
             for device in machine.devices if plan.calibrate else ():
                 if not control.stopping:  # a gauge of a GPU takes its context
                     calibrate(machine.gauge(device.name), machine.watch, environment, emit, control, gaps=plan.gaps)
+                if plan.reads_driver and not device.is_cpu:
+                    emit(driver_read(plan.simulation))
             if plan.check_clocks:
                 machine.check_clocks()
+            if plan.reads_driver and not plan.calibrate:
+                emit(driver_read(plan.simulation))
             for checked in machine.clocks_checked():
                 emit(checked)
             timed = plan.limited((plan.max_seconds or 0.0) - watch.elapsed_s())

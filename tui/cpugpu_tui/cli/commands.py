@@ -23,6 +23,7 @@ from cpugpu_tui.cli import list as list_
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.compare import compare, gate, noise
 from cpugpu_tui.cli.fleet import gate as fleet_gate
+from cpugpu_tui.cli.fleet import health
 from cpugpu_tui.cli.fleet import run as fleet_run
 from cpugpu_tui.cli.history import history, runs
 from cpugpu_tui.cli.running import reference
@@ -31,6 +32,13 @@ from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
 
 LIKE = 0.7
 """How much a word must resemble a command to be meant, for `difflib`: typer's 0.6 takes `themes` for `time`."""
+
+
+NOT_RECORDED = (
+    "Only the survey's workloads were recorded, so --beside is an option of run, survey, machine and fleet machine.",
+    "To see how your own code runs on a GPU, run the same command without --beside on a machine that has one.",
+)
+"""Message and remedy if another command is to set its work beside a recorded GPU."""
 
 
 class _Commands(TyperGroup):
@@ -54,6 +62,9 @@ class _Commands(TyperGroup):
             if isinstance(value, str) and value in self.commands:
                 option = max(parameter.opts, key=len)
                 meant = f" {value!r} before it was taken for the value of {option}."
+        from cpugpu_tui.workloads import PRESETS  # only for an error
+
+        meant = meant or (f" Did you mean 'run {word}'?" if word in PRESETS else "")
         raise UsageError(f"No such command {word!r}.{meant}", f"See `{context.command_path} --help`.")
 
 
@@ -88,7 +99,7 @@ _collect(app, compare, gate, noise, export, new_workload)
 app.add_typer(_collect(thresholds, make, verify), name="thresholds")
 app.add_typer(_collect(references, reference), name="reference")
 app.add_typer(config.commands, name="config")
-app.add_typer(_collect(fleet, fleet_run, fleet_gate), name="fleet")
+app.add_typer(_collect(fleet, fleet_run, fleet_gate, health), name="fleet")
 
 
 def _print_version(wanted: bool) -> None:
@@ -225,6 +236,8 @@ def _usage_error(error: Any) -> UsageError:
         is_variable = source is not None and source.name == "ENVIRONMENT"
         option = parameter.envvar if is_variable else max(parameter.opts, key=len)
         return UsageError(f"Invalid {option} {error.value!r}.", f"Use a {error.wanted}.")
+    if getattr(error, "option_name", "") == "--beside":
+        return UsageError(*NOT_RECORDED)
     text = " ".join(error.format_message().split())
     command = context.command_path if context is not None else "cpugpu-tui"
     remedy = f"See `{command} --help`."

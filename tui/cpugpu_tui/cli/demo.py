@@ -63,6 +63,7 @@ def _play(recording: Recording, factor: float | None, theme: str | None, *, mous
     if result.run.rows and result.exit_code == 0:
         tell(_heading(recording))
         print_state(result.run)
+        _tell_own_cpu()
     return result.exit_code
 
 
@@ -81,6 +82,14 @@ def _print_tables(recording: Recording) -> None:
     simulated = any(run.state.simulated for run in recording.runs)
     judged = judge_all(numbers_of((), points[::-1], recording.ceilings, simulated=simulated))
     print_judged(judged, f"{recording.tag}: ")
+    _tell_own_cpu()
+
+
+def _tell_own_cpu() -> None:
+    """Print how a person without a GPU gets numbers of their own."""
+    from cpugpu_tui.state.reference import OFFERED
+
+    tell(f"To time your own CPU beside a recorded GPU: cpugpu-tui run quick --beside {OFFERED}")
 
 
 def _heading(recording: Recording) -> str:

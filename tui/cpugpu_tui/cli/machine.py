@@ -14,14 +14,18 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
-from cpugpu_tui.errors import EXIT_OK, StoreError
+from cpugpu_tui.errors import EXIT_OK, StoreError, UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
+    from cpugpu_tui.compare.cards import BesideCard
     from cpugpu_tui.model import Ceilings, Device, Event, Simulation
     from cpugpu_tui.state.state import RunState
 
 HOW = "To measure the GPU too: cpugpu-tui machine --measure"
+
+PATIENCE_S = 5.0
+"""How long to wait for the driver's list of GPUs. Without persistence mode it must wake each GPU first."""
 
 commands = typer.Typer()
 
@@ -64,9 +68,17 @@ def _memory(device: Device) -> str:
 
 def nvml_indices() -> dict[str, int]:
     """Return NVML's index by UUID, of GPUs and MIG instances. Empty if the driver does not answer."""
-    from cpugpu_tui.cli.running.gpu_reader import GpuReader
+    from cpugpu_tui.telemetry.driver import Asker
 
-    gpus = GpuReader().gpus()
+    asker = Asker()
+    asker.start()
+    asker.ask(set())
+    answer = asker.answer(PATIENCE_S)
+    asker.end()
+    if answer is None:  # an NVML call hangs: abandon its thread
+        return {}
+    asker.join(PATIENCE_S)
+    gpus = answer.gpus
     whole = {gpu.uuid: gpu.index for gpu in gpus if gpu.uuid}
     return whole | {each.uuid: gpu.index for gpu in gpus for each in gpu.instances if each.uuid}
 
@@ -75,14 +87,20 @@ class MachineGiven(opt.Given):
     """The options of `machine`."""
 
     measure: Annotated[bool, opt.flag("--measure", "Measure now. Uses all cores and the GPU for about 20 s.")] = False
+    beside: Annotated[str | None, opt.option(
+        "NAME|FILE", "Measure this machine's GPUs and set them beside a recorded one: h100, h200 or a file."
+    )] = None  # fmt: skip
 
 
-@opt.takes(commands.command(), MachineGiven, "measure device json database no_save python simulate")
+@opt.takes(commands.command(), MachineGiven, "measure beside device json database no_save python simulate")
 def machine(given: MachineGiven) -> None:
     """Print the machine card: peak rates and fixed overheads.
 
     The card shows peak CPU, GPU and PCIe rates. Without a saved card, only the CPU is measured.
+    With --beside, each GPU stands beside a recorded one, and what cards of one model do not explain comes first.
     """
+    if given.beside is not None:
+        raise typer.Exit(_beside(given, given.beside))
     import msgspec
 
     from cpugpu_tui.analysis.ceilings import newest
@@ -117,6 +135,49 @@ def machine(given: MachineGiven) -> None:
         if remark:
             tell(remark)
     raise typer.Exit(code)
+
+
+def _beside(given: MachineGiven, name: str) -> int:
+    """Measure the GPUs of this machine, print each beside that of a reference, and return the exit code."""
+    from cpugpu_tui.cli.running.options import RunOptions, found_python
+    from cpugpu_tui.compare.cards import DriverReadings, beside_card
+    from cpugpu_tui.config.parsing import check_device
+    from cpugpu_tui.state.reference import find_for
+
+    reference = find_for(name, is_simulated=given.simulation is not None).reference
+    for device in given.devices:
+        check_device(device)
+    if "cpu" in given.devices:
+        raise UsageError("--beside compares GPUs, not the CPU.", "Leave out --device cpu.")
+    options = RunOptions(
+        python=found_python(given.python, simulation=given.simulation), database=given.database,
+        save=not given.no_save,
+    )  # fmt: skip
+    wanted = tuple("cuda" if each == "auto" else each for each in given.devices) or ("cuda",)
+    driver = DriverReadings()
+    ceilings, state, code = measured(options, wanted, given.simulation, driver.see)
+    gpus = {device.name: device for device in state.gpus}
+    for each in ceilings:
+        card = beside_card(each, driver.of(gpus[each.device].uuid), reference)
+        if given.json:
+            print_json({**card.as_data(), "reference": name, "simulated": each.simulated})
+        else:
+            print_beside(card)
+    if not ceilings and not state.gpus:
+        print_notice(f"To set this CPU beside the recorded GPU: cpugpu-tui run quick --beside {name}")
+    return code
+
+
+def print_beside(card: BesideCard) -> None:
+    """Print a GPU beside a recorded one: what is slow, and a row for each rate, overhead and limit."""
+    from cpugpu_tui.cli.output.table_style import console, table_of
+
+    out = console()
+    for sentence in card.sentences:
+        out.print(plain(sentence), soft_wrap=not out.is_terminal)
+    rows = [(each.name, *each.texts, each.difference) for each in card.quantities]
+    rows += [(each.name, each.here, each.recorded, "lower" if each.is_lower else "") for each in card.limits]
+    out.print(table_of(("", ("here", False), ("recorded", False), ("here is", False)), rows))
 
 
 def print_unmeasured(state: RunState) -> None:
@@ -164,7 +225,7 @@ def measured(
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.transport.agent_pool import Agents
 
-    plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)
+    plan = Plan("machine", (), devices=devices, calibrate=True, reads_driver=True, simulation=simulation)
     found: list[Ceilings] = []
 
     def see(_state: RunState, event: Event) -> None:

@@ -257,6 +257,9 @@ class Plan:
     """Whether to measure the devices' peak rates before the cases. A plain calibration has no cases."""
     check_clocks: bool = False
     """Whether to check the event clock of every GPU even if no case needs it (doctor)."""
+    reads_driver: bool = False
+    """Whether the agent reads its machine's GPUs through NVML, as telemetry does: after each calibration of a GPU,
+    when its PCIe link is awake, or else once."""
     ceilings_s: float | None = None
     """Time limit for measuring the devices missing in `ceilings` after the cases, seconds; None measures none. The
     session sets it for the agent; it is None in saved plans."""

@@ -140,5 +140,7 @@ class Simulation:
     """Size of the cases whose results differ between devices; 0 for none."""
     error_size: int = 0
     """Size of the cases that raise an error; 0 for none."""
+    pcie_width: int = 16
+    """PCIe lanes that the driver of a GPU reports, of at most 16; rates are set by `pinned_bytes_per_ns`."""
     event_clock: str = ""
     """One of `EVENT_CLOCKS` for a GPU whose event clock is wrong; empty for a sound one."""

@@ -87,7 +87,9 @@ def survey_lines(run: RunState) -> tuple[str, ...]:
 def _survey_lines(run: RunState) -> tuple[str, ...]:
     """Return what always belongs on the GPU, what never does and what depends on the size; empty without a survey."""
     lines = [
-        f"{gpu}: {line}" if gpu else line for gpu, found in _surveyed(run).items() for line in survey_sentences(found)
+        f"{gpu}: {line}" if gpu else line
+        for gpu, found in _surveyed(run).items()
+        for line in survey_sentences(found, is_recorded=bool(beside_words(run)))
     ]
     return tuple(_live(run, line) for line in (*lines, *_left_out(run))) if lines else ()
 
@@ -103,7 +105,7 @@ def survey_data(run: RunState) -> list[dict[str, Any]]:
                 name: {kind: classes_of(found, key).get(kind, []) for kind in CLASSES}
                 for name, key in (("resident", RESIDENT), ("with_copies", END_TO_END))
             },
-            "sentences": survey_sentences(found),
+            "sentences": survey_sentences(found, is_recorded=bool(beside_words(run))),
         }
         for gpu, found in _surveyed(run).items()
     ]

@@ -43,9 +43,10 @@ def classes_of(found: Named, key: str) -> dict[str, list[str]]:
     return classes
 
 
-def survey_sentences(found: Named) -> tuple[str, str]:
+def survey_sentences(found: Named, *, is_recorded: bool = False) -> tuple[str, str]:
     """Return which workloads are faster on the GPU, and which not; and the same including copies."""
-    return f"On this GPU, {_classes_text(found, RESIDENT)}.", f"Including copies, {_classes_text(found, END_TO_END)}."
+    gpu = "the recorded" if is_recorded else "this"
+    return f"On {gpu} GPU, {_classes_text(found, RESIDENT)}.", f"Including copies, {_classes_text(found, END_TO_END)}."
 
 
 def _classes_text(found: Named, key: str) -> str:

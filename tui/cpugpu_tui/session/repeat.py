@@ -119,7 +119,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     line += ["--n" if codes and word == "--size" else word for word in rest]
     line += option_words({
         "--workloads": [file.path for file in plan.own_files] if not codes else [],
-        "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
+        "--device": [device for device in plan.devices if device != ("all" if fleet else "auto") and not plan.beside],
         "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
         "--mnist": plan.mnist, "--rounds": plan.rounds if has_rounds else None,
         "--starts": plan.starts if plan.starts != STARTS and has_starts else None,

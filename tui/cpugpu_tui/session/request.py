@@ -178,20 +178,14 @@ def reference_of(request: PlanRequest) -> Found | None:
     """
     if request.beside is None:
         return None
-    from cpugpu_tui.state.reference import find  # not before the app's first frame
+    from cpugpu_tui.state.reference import find_for  # not before the app's first frame
 
     if {*request.devices} - {"auto", "cpu"} or request.parallel:
         raise FieldError(
             "devices", "--beside takes the GPU's times from a reference, so only the CPU is timed here.",
             "Leave --device and --parallel out. `cpugpu-tui machine --beside` compares a GPU with a recorded one.",
         )  # fmt: skip
-    found = find(request.beside)
-    if found.reference.simulated and request.simulation is None:
-        raise FieldError(
-            "beside", f"Cannot set a measured CPU beside the simulated GPU of {request.beside}.",
-            "Choose a measured reference, or add --simulate.",
-        )  # fmt: skip
-    return found
+    return find_for(request.beside, is_simulated=request.simulation is not None)
 
 
 def check_use_of_size(request: PlanRequest) -> None:

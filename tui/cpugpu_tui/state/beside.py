@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -86,6 +87,18 @@ def require_recorded(name: str, reference: Reference, cases: Iterable[model.Case
         else "Run this on a machine with a GPU, or choose from: " + ", ".join(sorted({each[0] for each in known})) + "."
     )  # fmt: skip
     raise UsageError(f"{name} has no recorded times of {what}.", remedy)
+
+
+def is_offered(run: RunState) -> bool:
+    """Return whether a run that found no GPU can be set beside the recorded one that is offered."""
+    from cpugpu_tui.state.reference import OFFERED, find
+
+    if run.no_gpu is None or run.plan.beside:
+        return False
+    with suppress(UsageError):
+        require_recorded(OFFERED, find(OFFERED).reference, run.plan.cases)
+        return True
+    return False
 
 
 class Curve:

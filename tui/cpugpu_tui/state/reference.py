@@ -151,6 +151,9 @@ LONGEST_NAME = 80
 FOLDER = "references"
 """Folder of the shipped files beside this one, and of those that a person gave, in the data folder."""
 
+OFFERED = "h100"
+"""The shipped reference that is offered to a person without a GPU."""
+
 _REMEDY = "Give a file that `cpugpu-tui reference make` wrote."
 
 
@@ -187,6 +190,19 @@ def find(name: str) -> Found:
         raise UsageError(f"Unknown reference {name!r}: {reason}.", remedy) from None
     found = Found(read(data, printable(path.name, LONGEST_NAME)), sha256(data).hexdigest())
     _keep(found.sha256, data)
+    return found
+
+
+def find_for(name: str, *, is_simulated: bool) -> Found:
+    """Return the reference of this name for a machine that is simulated or not.
+
+    Raises:
+        UsageError: see `find`; or measured times would stand beside those of a simulated GPU.
+    """
+    found = find(name)
+    if found.reference.simulated and not is_simulated:
+        remedy = "Choose a measured reference, or add --simulate."
+        raise UsageError(f"Cannot set measured times beside the simulated GPU of {name}.", remedy)
     return found
 
 

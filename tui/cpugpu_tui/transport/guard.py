@@ -260,6 +260,8 @@ class StreamGuard:
                 if pair in self._pairs or len(self._pairs) >= MOST_DEVICES**2:
                     raise MisbehavedError("The agent sent PeerMeasured twice for the same GPUs.")
                 self._pairs.add(pair)
+            case model.TelemetryRead() if plan.reads_driver and self._counts["driver"] <= MOST_DEVICES:
+                self._counts["driver"] += 1
             case model.RunStarted() | model.TelemetryRead() | model.EarlierTimed():
                 raise MisbehavedError(f"The agent sent {model.WIRE_TAGS[type(event)]}, which agents must not send.")
             case _:

@@ -215,9 +215,6 @@ ROOMS = (
 )  # fmt: skip
 """The rooms in the zip; an import contract limits them to the standard library, torch and pynvml."""
 
-LEFT_OUT = ("machine/nvml/session.py", "machine/nvml/values.py")
-"""Files of these rooms that agents do not import: telemetry is read here."""
-
 MAIN = "agent/__main__.py"
 """The file that becomes the zip's `__main__.py`."""
 
@@ -235,8 +232,7 @@ def agent_zip() -> bytes:
             path = package / room
             for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
                 name = str(file.relative_to(package))
-                if name not in LEFT_OUT:
-                    archive.write(file, "__main__.py" if name == MAIN else f"cpugpu_tui/{name}")
+                archive.write(file, "__main__.py" if name == MAIN else f"cpugpu_tui/{name}")
         bindings = find_spec("pynvml")
         if bindings is not None and bindings.origin is not None:
             archive.write(bindings.origin, "pynvml.py")

@@ -17,7 +17,7 @@ from cpugpu_tui.ui.screens.main import welcome_lines
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     by_hash.cache_clear()
-    monkeypatch.setattr("cpugpu_tui.state.reference.shipped", lambda: {"h200": packed(reference(simulated=False))})
+    monkeypatch.setattr("cpugpu_tui.state.reference.shipped", lambda: {"h100": packed(reference(simulated=False))})
 
 
 @pytest.mark.usefixtures("recorded")
@@ -52,4 +52,4 @@ async def test_without_a_gpu_the_first_screen_names_the_key() -> None:
     async with fake_run.opened(fake_run.new_app(backend=backend)) as pilot:
         lines = welcome_lines(pilot.app.state, 100)
         text = " ".join("".join(part for part, _ in line).strip() for line in lines)
-        assert "Press B to time this CPU beside the recorded times of a GPU server." in text
+        assert text.startswith("No NVIDIA GPU was found. Press B to time this CPU and set it beside an H100")

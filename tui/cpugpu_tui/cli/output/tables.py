@@ -22,7 +22,8 @@ from cpugpu_tui.render.receipts import code_lines
 from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import LEGEND, below_table, heading, starts_text, table_lines
 from cpugpu_tui.session.repeat import repeat_commands
-from cpugpu_tui.state.beside import with_recorded
+from cpugpu_tui.state.beside import is_offered, with_recorded
+from cpugpu_tui.state.reference import OFFERED
 from cpugpu_tui.state.state import Row, RunState
 
 OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)
@@ -125,7 +126,10 @@ def print_state(
     for line in summary(state, notice, is_saved, in_full=in_full):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
     if state.run is not None:
-        print_lines(out, (f"Again: {command}" for command in repeat_commands(state.run)))
+        commands = repeat_commands(state.run)
+        print_lines(out, (f"Again: {command}" for command in commands))
+        if is_offered(state):
+            print_lines(out, (f"Beside a recorded GPU: {command} --beside {OFFERED}" for command in commands))
 
 
 # ------------------------------------------------------------------ comparison tables

@@ -66,22 +66,23 @@ def make(given: ReferenceGiven) -> None:
     Exit code: 0 written, 3 a case or the peak rates are missing, 4 no GPU.
     """
     from cpugpu_tui.cli.machine import measured
-    from cpugpu_tui.cli.running.gpu_reader import GpuReader
     from cpugpu_tui.cli.running.options import RunOptions, found_python
+    from cpugpu_tui.compare.cards import DriverReadings
     from cpugpu_tui.export import target
-    from cpugpu_tui.state.reference import packed, recorded
+    from cpugpu_tui.state.reference import READINGS, packed, recorded
     from cpugpu_tui.transport.agent_pool import Agents
 
     target.check_file(given.out)
     ends_s = float(given.context.obj) + given.max_seconds - SPARE_S
     python = found_python(given.python, simulation=given.simulation)
     options = RunOptions(python=python, save=False)
-    reader = GpuReader(given.simulation)
-    peaks, state, code = measured(options, ("cuda:0",), given.simulation, reader.see)
+    driver = DriverReadings()
+    peaks, state, code = measured(options, ("cuda:0",), given.simulation, driver.see)
     if not state.devices:  # no GPU; `measured` has printed why
         raise typer.Exit(code)
     ceilings = next((each for each in peaks if each.device != "cpu"), None)
-    readings = reader.readings(state.gpu.uuid if state.gpu is not None else None)
+    read = driver.of(state.gpu.uuid if state.gpu is not None else None)
+    readings = {name: read[name] for name in READINGS if name in read}
     states: list[RunState] = []
     with closing(Agents(python, simulated=given.simulation is not None)) as agents:
         for state in _starts(plan_of(given.simulation), agents, ends_s):

@@ -184,14 +184,10 @@ class Running:
 
     def run_beside(self) -> None:
         """Run the highlighted workload on the CPU, beside a recorded GPU. `r` repeats that."""
-        from cpugpu_tui.state.reference import shipped
+        from cpugpu_tui.state.reference import OFFERED
 
-        name = next(iter(sorted(shipped(), reverse=True)), None)
-        if name is None:
-            self._port.say("This copy of cpugpu-tui has no recorded GPU; use `run quick --beside FILE`.")
-        else:
-            request = replace(self._port.state.request, beside=name, devices=("cpu",), parallel=False)
-            self.start(request, again=True)
+        request = replace(self._port.state.request, beside=OFFERED, devices=("cpu",), parallel=False)
+        self.start(request, again=True)
 
     def run_row(self) -> None:
         """Run the highlighted row alone, with the seed and devices of its run."""

@@ -32,10 +32,8 @@ NAME_CELLS = 13
 
 ROWS = "For each size the table shows CPU time, GPU time and speedup. The answer appears below it."
 CLAIMS = "These workloads repeat experiments of five publications ({claims} lists their claims):"
-DEMO = (
-    "No NVIDIA GPU was found. Press {beside} to time this CPU beside the recorded times of a GPU server. To watch a"
-    " recorded run, press {quit} and start `cpugpu-tui demo` (90 s)."
-)
+BESIDE = "No NVIDIA GPU was found. Press {beside} to time this CPU and set it beside an H100 server's recorded times."
+WITHOUT_GPU = "{run} times the CPU alone. To watch a recorded run, press {quit} and start `cpugpu-tui demo` (90 s)."
 
 
 class WelcomePane(StatePane):
@@ -58,12 +56,13 @@ def is_first(state: AppState) -> bool:
 
 
 def welcome_lines(state: AppState, width: int) -> list[Spans]:
-    """Return what the table will show, the publications' claims and, without a GPU, a hint at the demo."""
+    """Return what the run key or, without a GPU, the one beside it does, what the table shows, and claims."""
     with_keys = state.keymap.with_keys
-    lines: list[Spans] = wrapped(with_keys(first_sentence(state)), width, "strong")
-    lines += wrapped(ROWS, width, "muted")
     if lacks_gpu(state):
-        lines += wrapped(with_keys(DEMO), width, "warn")
+        lines = [*wrapped(with_keys(BESIDE), width, "strong"), *wrapped(with_keys(WITHOUT_GPU), width, "warn")]
+    else:
+        lines = wrapped(with_keys(first_sentence(state)), width, "strong")
+    lines += wrapped(ROWS, width, "muted")
     lines += [(), *wrapped(with_keys(CLAIMS), width)]
     for name, claim in claims():
         lines.append(((f" {name:<{NAME_CELLS}}", "key"), (whole_clauses(claim, width - NAME_CELLS - 1), "text")))

@@ -1,0 +1,309 @@
+"""`cpugpu-tui fleet machine` and `fleet doctor`: what is slow or broken on many hosts, first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cpugpu_tui.cli import options as opt
+from cpugpu_tui.cli.output.printing import plain, print_json, tell
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.cards import BesideCard, DriverReadings
+    from cpugpu_tui.doctor.facts import Finding
+    from cpugpu_tui.export.openmetrics import Gauge
+    from cpugpu_tui.model import Ceilings, Plan, TelemetryRead
+    from cpugpu_tui.session.fleet_state import FleetState, HostState, Told
+
+MOST_EACH = 5
+"""Most lines for one check with one verdict; further hosts are counted."""
+
+LONGEST_LINE = 1000
+
+commands = typer.Typer()
+
+
+class HealthGiven(opt.Given):
+    """The options of `fleet doctor`."""
+
+    max_seconds: Annotated[float, opt.seconds(
+        "Time limit of all hosts. A host without an answer by then is reported.", check=opt.in_range(1)
+    )] = 600.0  # fmt: skip
+    metrics: Annotated[Path | None, opt.option("FILE", "Also write the results as OpenMetrics text.")] = None
+
+
+class MachineGiven(HealthGiven):
+    """The options of `fleet machine`."""
+
+    recorded: Annotated[str, opt.option("NAME|FILE", "Recorded GPU: h100, h200 or a file.", "--beside")]
+
+
+@opt.takes(
+    commands.command(), MachineGiven,
+    "hosts host_names launcher node_python recorded max_seconds start_timeout at_once metrics json simulate",
+)  # fmt: skip
+def machine(given: MachineGiven) -> None:
+    """Measure the peak rates of every GPU of every host, and set them beside a recorded GPU.
+
+    Hosts that failed come first, then GPUs that are slower than cards of one model differ, then all others.
+    Exit code: 0 nothing is slow, 1 a GPU is slow, 3 a host failed.
+    """
+    from cpugpu_tui.compare.cards import beside_card
+    from cpugpu_tui.model import Plan
+    from cpugpu_tui.state.reference import find_for
+
+    reference = find_for(given.recorded, is_simulated=given.simulation is not None).reference
+    seen = _run(given, Plan("machine", (), ("cuda",), calibrate=True, reads_driver=True, simulation=given.simulation))
+    cards = [
+        (host, beside_card(each, seen.readings(host).of(seen.uuid(host, each.device)), reference))
+        for host, found in seen.ceilings.items() for each in found
+    ]  # fmt: skip
+    cards.sort(key=lambda pair: (not pair[1].slow, min((each.speed for each in pair[1].slow), default=1.0)))
+    failed = seen.failed(without={host for host, _ in cards})
+    if given.json:
+        for each in failed:
+            print_json(_failure(each))
+        for host, card in cards:
+            print_json({"host": host, "state": "done", **card.as_data()})
+    else:
+        _tell_simulated(given)
+        for each in failed:
+            _tell(_failure_line(each))
+        for host, card in cards:
+            _tell(f"{host} {card.device}: {card.problem or f'{card.label}, {_least(card)}'}.")
+        slow = sum(bool(card.slow) for _, card in cards)
+        _tell(f"{len(failed)} of {len(seen.state.hosts)} hosts failed. {slow} of {len(cards)} GPUs are slow.")
+        if any(not card.is_same_model for _, card in cards):
+            _tell(f"GPUs of another model than {reference.gpu} were not judged.")
+    _write(given.metrics, machine_gauges(seen.state, cards))
+    raise typer.Exit(seen.exit_code(is_bad=any(card.slow for _, card in cards), failed=failed))
+
+
+def _least(card: BesideCard) -> str:
+    """Return the slowest quantity of a GPU that is not slow."""
+    if not card.is_same_model or not card.quantities:
+        return "not judged"
+    least = min(card.quantities, key=lambda each: each.speed)
+    return f"at most {least.difference}: {least.name}" if least.speed < 1 else "nothing is slower"
+
+
+@opt.takes(
+    commands.command(), HealthGiven,
+    "hosts host_names launcher node_python max_seconds start_timeout at_once metrics json simulate",
+)  # fmt: skip
+def doctor(given: HealthGiven) -> None:
+    """Check driver, torch, GPUs and CPU of every host.
+
+    Hosts that failed come first, then failed checks, then warnings; rare ones before common ones.
+    Exit code: 0 no check failed, 1 a check failed, 3 a host failed.
+    """
+    from dataclasses import asdict
+
+    from cpugpu_tui.doctor.hosts import findings_of, worst_first
+    from cpugpu_tui.model import Plan
+
+    seen = _run(given, Plan("doctor", (), ("all",), check_clocks=True, reads_driver=True, simulation=given.simulation))
+    answered = {name: each for name, each in seen.state.hosts.items() if each.run.devices}
+    found = worst_first({name: findings_of(each.run, seen.read.get(name)) for name, each in answered.items()})
+    failed = seen.failed(without=set(answered))
+    if given.json:
+        for each in failed:
+            print_json(_failure(each))
+        for one in found:
+            print_json({"host": one.host, **asdict(one.finding)})
+    else:
+        _tell_simulated(given)
+        for each in failed:
+            _tell(_failure_line(each))
+        for line in finding_lines([(one.host, one.finding) for one in found]):
+            _tell(line)
+        _tell(f"{len(failed)} of {len(seen.state.hosts)} hosts failed. {_clean(found, len(answered))}")
+    _write(given.metrics, doctor_gauges(seen.state, [(one.host, one.finding) for one in found]))
+    is_bad = any(one.finding.verdict == "fail" for one in found)
+    raise typer.Exit(seen.exit_code(is_bad=is_bad, failed=failed))
+
+
+def _clean(found: Iterable[Any], hosts: int) -> str:
+    """Return on how many hosts all checks are ok."""
+    troubled = {one.host for one in found if one.finding.verdict in ("fail", "warn")}
+    return f"On {hosts - len(troubled)} of the other {hosts}, no check failed or warned."
+
+
+def finding_lines(found: Iterable[tuple[str, Finding]]) -> list[str]:
+    """Return a line for each failure and warning in this order; of those that many hosts share, the first few."""
+    lines: list[str] = []
+    more: dict[tuple[str, str], int] = {}
+    for host, finding in found:
+        key = finding.check, finding.verdict
+        if finding.verdict not in ("fail", "warn"):
+            continue
+        more[key] = more.get(key, 0) + 1
+        if more[key] <= MOST_EACH:
+            says = f"{finding.found.rstrip('.')}. {finding.cause} {finding.remedy}".strip()
+            lines.append(f"{finding.verdict} {host}: {finding.check}: {says}")
+    return lines + [
+        f"{verdict} {check}: {count - MOST_EACH} more hosts."
+        for (check, verdict), count in more.items() if count > MOST_EACH
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------ running
+
+
+@dataclass
+class Seen:
+    """What the hosts told."""
+
+    state: FleetState
+    limit_s: float
+    signal_exit: int = 0
+    ceilings: dict[str, list[Ceilings]] = field(default_factory=dict)
+    read: dict[str, TelemetryRead] = field(default_factory=dict)
+    """Host → the last reading of its driver."""
+    _readings: dict[str, DriverReadings] = field(default_factory=dict)
+
+    def take(self, host: str, told: Told) -> None:
+        """Note an event or a change of a host."""
+        from cpugpu_tui.model import CeilingsMeasured, TelemetryRead
+        from cpugpu_tui.session.fleet_state import HostChanged
+
+        self.state = self.state.apply(host, told)
+        if isinstance(told, CeilingsMeasured):
+            self.ceilings.setdefault(host, []).append(told.ceilings)
+        elif isinstance(told, TelemetryRead):
+            self.read[host] = told
+        if not isinstance(told, HostChanged):
+            self.readings(host).see(told)
+
+    def readings(self, host: str) -> DriverReadings:
+        """Return what the driver of a host read."""
+        from cpugpu_tui.compare.cards import DriverReadings
+
+        return self._readings.setdefault(host, DriverReadings())
+
+    def uuid(self, host: str, device: str) -> str | None:
+        """Return the UUID of a GPU."""
+        return next((gpu.uuid for gpu in self.state.hosts[host].gpus if gpu.name == device), None)
+
+    def failed(self, without: set[str]) -> list[HostState]:
+        """Return the hosts that failed, or did not answer and are not among these."""
+        return [each for name, each in self.state.hosts.items() if each.in_trouble or name not in without]
+
+    def exit_code(self, *, is_bad: bool, failed: list[HostState]) -> int:
+        """Return the exit code of the command."""
+        if self.signal_exit:
+            return self.signal_exit
+        return EXIT_CASES_FAILED if failed else EXIT_CHECK_FAILED if is_bad else EXIT_OK
+
+
+def _run(given: HealthGiven, plan: Plan) -> Seen:
+    """Run a plan on every host, at most for the time limit."""
+    from cpugpu_tui.cli.fleet.running import HostsRequest
+    from cpugpu_tui.cli.running.one_run import ProgressLine, signals_stop
+    from cpugpu_tui.export import target
+    from cpugpu_tui.session.fleet_running import Fleet
+    from cpugpu_tui.session.fleet_state import FleetState
+
+    if given.metrics is not None:
+        target.check_file(given.metrics)
+    fleet_plan = HostsRequest.of(given).plan(plan, 1, None)
+    fleet, line = Fleet(fleet_plan), ProgressLine()
+    seen = Seen(FleetState.of(fleet_plan.hosts), given.max_seconds)
+
+    def take(host: str, told: Told) -> None:
+        seen.take(host, told)
+        if line.is_live and line.is_due:
+            line.paint(", ".join(f"{count} {word}" for word, count in seen.state.counts.items()))
+
+    limit = threading.Timer(given.max_seconds, fleet.kill)
+    limit.daemon = True
+    limit.start()
+    with signals_stop(fleet):
+        fleet.run(take)
+    is_asked = fleet.stopping and limit.is_alive()
+    limit.cancel()
+    line.clear()
+    seen.signal_exit = fleet.signal_exit or (EXIT_INTERRUPTED if is_asked else EXIT_OK)
+    return seen
+
+
+def _why(each: HostState) -> str:
+    return each.why if each.in_trouble else "It did not answer in time. Raise --max-seconds, or look for a hung driver."
+
+
+def _failure_line(each: HostState) -> str:
+    return f"fail {each.host.host}: {each.state}: {_why(each)}"
+
+
+def _failure(each: HostState) -> dict[str, Any]:
+    return {"host": each.host.host, "state": each.state, "message": _why(each), "remedy": each.remedy or None}
+
+
+def _tell(line: str) -> None:
+    from cpugpu_tui.machine.text import printable
+
+    tell(plain(printable(line, LONGEST_LINE)))
+
+
+def _tell_simulated(given: HealthGiven) -> None:
+    if given.simulation is not None:
+        tell("SIMULATED: no number here was measured.")
+
+
+# ------------------------------------------------------------------ metrics
+
+
+def _write(path: Path | None, gauges: list[Gauge]) -> None:
+    from cpugpu_tui.export import openmetrics, target
+
+    if path is not None:
+        target.write(path, [openmetrics.text_of(gauges).encode()])
+
+
+def _up(state: FleetState) -> Gauge:
+    from cpugpu_tui.export.openmetrics import Gauge
+
+    values = tuple(({"host": name}, 0.0 if each.in_trouble else 1.0) for name, each in state.hosts.items())
+    return Gauge("cpugpu_host_up", "Whether an agent of cpugpu-tui worked on the host.", "", values)
+
+
+def machine_gauges(state: FleetState, cards: Iterable[tuple[str, BesideCard]]) -> list[Gauge]:
+    """Return the measured rates and overheads of all GPUs, and their speed beside the recorded GPU."""
+    from cpugpu_tui.export.openmetrics import Gauge
+
+    rates: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+    speeds: list[tuple[Mapping[str, str], float]] = []
+    slow: list[tuple[Mapping[str, str], float]] = []
+    for host, card in cards:
+        gpu = {"host": host, "device": card.device, "gpu": card.label}
+        slow.append((gpu, float(bool(card.slow))))
+        for each in card.quantities:
+            labels = {**gpu, "quantity": each.key}
+            rates.setdefault(each.unit, []).append((labels, each.here / 1e9 if each.unit == "ns" else each.here))
+            speeds.append(({**labels, "recorded_on": card.recorded}, each.speed))
+    return [
+        _up(state),
+        Gauge("cpugpu_gpu_slow", "Whether a rate is lower than cards of one model differ.", "", tuple(slow)),
+        Gauge("cpugpu_flops_per_second", "Peak rate of a matrix product.", "", tuple(rates.get("FLOP/s", ()))),
+        Gauge("cpugpu_bytes_per_second", "Rate of a copy.", "", tuple(rates.get("B/s", ()))),
+        Gauge("cpugpu_overhead_seconds", "Fixed time of a call.", "seconds", tuple(rates.get("ns", ()))),
+        Gauge("cpugpu_speed_ratio", "Speed as a share of that of the recorded GPU.", "ratio", tuple(speeds)),
+    ]
+
+
+def doctor_gauges(state: FleetState, found: Iterable[tuple[str, Finding]]) -> list[Gauge]:
+    """Return the verdict of each check on each host."""
+    from cpugpu_tui.doctor.hosts import SEVERITIES
+    from cpugpu_tui.export.openmetrics import Gauge
+
+    values = tuple(
+        ({"host": host, "check": finding.check, "verdict": verdict}, float(finding.verdict == verdict))
+        for host, finding in found for verdict in SEVERITIES
+    )  # fmt: skip
+    return [_up(state), Gauge("cpugpu_check", "1 for the verdict of a check on a host, 0 for others.", "", values)]
