@@ -68,11 +68,14 @@ def latencies_ns(done: Outcome) -> dict[str, float]:
 
 
 def require_alike(done: Outcome) -> None:
-    """Both GPUs have times, and these differ less than those of a launch and a product."""
+    """Both GPUs have times, and these differ less than those of a launch and a product, 100 times as long.
+
+    On two H200 whose host was busy with other tests they differed by more than half once.
+    """
     found = latencies_ns(done)
     print({device: f"{ns / 1e3:.1f} us" for device, ns in found.items()})
     assert set(found) >= set(GPUS)
-    assert max(found.values()) / min(found.values()) < 1.5
+    assert max(found.values()) / min(found.values()) < 10
 
 
 @pytest.mark.parametrize("how", [BOTH, (*BOTH, "--parallel"), ("--parallel",)], ids=["in turn", "named", "parallel"])

@@ -9,6 +9,9 @@ from statistics import fmean, stdev
 
 from cpugpu_tui.decide.stats import median
 
+LEAST_PAIRS = 8
+"""Fewer pairs give no interval by order statistics."""
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -26,6 +29,8 @@ class Ratio:
 
     def text(self) -> str:
         """`+0.42 % ± 0.31 % (40 pairs)`."""
+        if self.pairs < LEAST_PAIRS:
+            return f"{100 * (self.value - 1):+.2f} % ({self.pairs} pairs, too few for an interval)"
         return f"{100 * (self.value - 1):+.2f} % ± {self.half_width_pct:.2f} % ({self.pairs} pairs)"
 
 
@@ -37,7 +42,7 @@ def ratio_of(pairs: Iterable[tuple[float, float]]) -> Ratio:
     """
     logs = sorted(math.log(a / b) for a, b in pairs)
     count = len(logs)
-    if count < 8:
+    if count < LEAST_PAIRS:
         return Ratio(math.exp(median(logs)) if logs else 1.0, 1e-4, 1e4, count)
     rank = max(0, math.floor((count - 1.96 * math.sqrt(count)) / 2))
     return Ratio(math.exp(median(logs)), math.exp(logs[rank]), math.exp(logs[count - 1 - rank]), count)
@@ -57,7 +62,7 @@ def alternate(
             a = first()
             b = second()
         pairs.append((a, b))
-        if len(pairs) >= 8:
+        if len(pairs) >= LEAST_PAIRS:
             ratio = ratio_of(pairs)
             if ratio.half_width_pct <= half_width_pct:
                 return ratio, True
