@@ -4,6 +4,7 @@ from tests.helpers.runs.drawn_machines import CONDITIONS, KINDS, SPOKEN, drawn, 
 from tests.helpers.runs.recorder import state_events
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import DeviceSampled
 from cpugpu_tui.render.sweep_words import who_wins
 from cpugpu_tui.report.report import report
@@ -25,10 +26,10 @@ def test_with_more_rounds_an_answer_grows_or_names_the_sizes_that_it_takes_back(
     A bracket names the sizes inside it.
     """
     taken_back = contradicted = 0
-    for seed in range(len(KINDS)):
-        _, plan, _, recorder = drawn(seed)
+    searches = [state_events(plan, recorder) for _, plan, _, recorder in map(drawn, range(len(KINDS)))]
+    for number, events in enumerate((*searches, shipped().runs[0].events)):  # the last was recorded on an H200
         state, winners = RunState(), dict[tuple[str, int], str]()
-        for event in state_events(plan, recorder):
+        for event in events:
             state = state.apply(event)
             if not isinstance(event, DeviceSampled):
                 continue
@@ -41,9 +42,9 @@ def test_with_more_rounds_an_answer_grows_or_names_the_sizes_that_it_takes_back(
                     if size.winner is None and before is not None:
                         taken_back += 1
                         contradicted += size.reason == CONTRADICTED
-                        assert size.size in named, (seed, who_wins(found, "n"), size)
+                        assert size.size in named, (number, who_wins(found, "n"), size)
                     else:
-                        assert size.winner == before or before is None, (seed, who_wins(found, "n"), size)
+                        assert size.winner == before or before is None, (number, who_wins(found, "n"), size)
                     if size.winner is not None:
                         winners[found.key, size.size] = size.winner
     assert 0 < contradicted < taken_back
