@@ -88,6 +88,7 @@ def test_a_run_on_one_device_is_not_said_to_lack_a_winner():
     state = state_of(plan, swept(plan)[1])
     (row,) = state.rows.values()
     assert row.is_starved
+    assert run_table(state).lines[0][Key.PLUS_MINUS] == "–", "`10.3 ms, 0–27,800 s` was shown"
     detail = "\n".join("".join(text for text, _ in line) for line in detail_lines(row, state, 120, UNICODE))
     assert "threads waited for a CPU core" in detail
     assert "winner" not in detail

@@ -106,7 +106,8 @@ def _plus_minus(run: RunState, row: Row) -> str:
     if found is not None:
         text = interval_text(found) or NONE
         return f"({text})" if is_of_one_start(run, row) else text
-    share = alone_plus_minus(row) if len(run.devices) < 2 else None  # `± 2.1 %` stood in a row without a speedup
+    is_alone = len(run.devices) < 2 and not row.is_starved  # `± 2.1 %` stood in a row without a speedup
+    share = alone_plus_minus(row) if is_alone else None
     return NONE if share is None or math.isnan(share) else time_interval(next(iter(row.times.values())), share)
 
 
