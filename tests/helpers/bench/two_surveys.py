@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.cli.history.past_runs import reading
+from cpugpu_tui.cli.past_runs import reading
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import work_name
 from cpugpu_tui.report.report import report

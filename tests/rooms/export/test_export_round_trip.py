@@ -20,7 +20,7 @@ from tests.rooms.store.test_store import save, streams
 
 from cpugpu_tui import export
 from cpugpu_tui.agent import main
-from cpugpu_tui.cli.history.runs import show
+from cpugpu_tui.cli.history import show
 from cpugpu_tui.cli.options import Given
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered

@@ -17,8 +17,8 @@ from cpugpu_tui.agent.main import THREAD_NAME
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.api.arguments import Arguments, Rows, axes_for, checked, database_path, run_name
 from cpugpu_tui.api.subject import in_python, said_in_python
-from cpugpu_tui.cli.history.past_runs import reading
 from cpugpu_tui.cli.output.tables import state_text
+from cpugpu_tui.cli.past_runs import reading
 from cpugpu_tui.cli.running.one_run import Progress, controller_facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving

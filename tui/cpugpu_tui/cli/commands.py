@@ -18,14 +18,13 @@ from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from cpugpu_tui import __version__
-from cpugpu_tui.cli import claims, config, demo, doctor, export, machine, new_workload, run, survey, telemetry, time
+from cpugpu_tui.cli import claims, config, demo, doctor, export, history, machine, run, telemetry, time
 from cpugpu_tui.cli import list as list_
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.cli.compare import compare, gate, noise
+from cpugpu_tui.cli.compare import compare
 from cpugpu_tui.cli.fleet import gate as fleet_gate
 from cpugpu_tui.cli.fleet import health
 from cpugpu_tui.cli.fleet import run as fleet_run
-from cpugpu_tui.cli.history import history, runs
 from cpugpu_tui.cli.running import reference
 from cpugpu_tui.cli.thresholds import make, verify
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
@@ -86,16 +85,16 @@ fleet = typer.Typer(
 )
 
 
-def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
-    """Add the commands of these modules to `into`, on its own level and in this order."""
-    for file in files:
-        into.add_typer(file.commands)
+def _collect(into: typer.Typer, *groups: ModuleType | typer.Typer) -> typer.Typer:
+    """Add commands, or those of modules, to `into`, on its own level and in this order."""
+    for group in groups:
+        into.add_typer(group.commands if isinstance(group, ModuleType) else group)
     return into
 
 
-_collect(app, run, time, survey, list_, machine, claims, telemetry, demo, doctor, runs)
+_collect(app, run, time, run.survey_commands, list_, machine, claims, telemetry, demo, doctor, history.run_commands)
 app.add_typer(history.commands, name="history")
-_collect(app, compare, gate, noise, export, new_workload)
+_collect(app, compare, export, list_.template_commands)
 app.add_typer(_collect(thresholds, make, verify), name="thresholds")
 app.add_typer(_collect(references, reference), name="reference")
 app.add_typer(config.commands, name="config")

@@ -140,7 +140,7 @@ def _load(names: Sequence[str], database: Path | None) -> list[ExportedRun]:
         UsageError: a name matches no run, or several.
         StoreError: the history cannot be read.
     """
-    from cpugpu_tui.cli.history.past_runs import reading
+    from cpugpu_tui.cli.past_runs import reading
     from cpugpu_tui.export.stream import exported
 
     with reading(database, must_exist=True) as store:
@@ -172,7 +172,7 @@ def import_runs(given: ExportGiven) -> None:
 
     Runs that are already in the history are not changed.
     """
-    from cpugpu_tui.cli.history.past_runs import writing
+    from cpugpu_tui.cli.past_runs import writing
     from cpugpu_tui.export.json_document import read_runs
 
     runs = {run.started.run_id: run for path in given.files for run in read_runs(_content(path), _name(path))}

@@ -1,17 +1,20 @@
-"""`cpugpu-tui list`: presets and workloads, built-in and of the user."""
+"""`cpugpu-tui list` and `new-workload`: presets and workloads, and a template for a workload of your own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.cli.output.printing import print_json
-from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
+from cpugpu_tui.cli.output.printing import print_json, tell
+from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE, UsageError
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.own_workloads import OwnWorkloads
+
 
 commands = typer.Typer()
 
@@ -49,3 +52,124 @@ def _print_tables(own: OwnWorkloads) -> None:
     out = console()
     out.print(table_of(("preset", "runs", "claimed"), presets))
     out.print(table_of(("workload", "what", "size is", "variants", "from")[:shown], (row[:shown] for row in workloads)))
+
+
+template_commands = typer.Typer()
+
+
+class NewGiven(opt.Given):
+    """The options of `new-workload`."""
+
+    name: Annotated[str, opt.argument("NAME", "Name of the workload.")]
+    out: Annotated[Path | None, opt.option("PATH", "File or folder to write to.", usual="NAME.py here")] = None
+
+
+@opt.takes(template_commands.command("new-workload"), NewGiven, "name out")
+def new_workload(given: NewGiven) -> None:
+    """Write a template for a workload of your own.
+
+    The template runs without changes.
+    """
+    import shlex
+
+    from cpugpu_tui.export.target import sentence_for
+    from cpugpu_tui.machine.text import printable
+    from cpugpu_tui.workloads import PRESETS, catalogue
+    from cpugpu_tui.workloads.own_files import NAME
+
+    name = given.name.removesuffix(".py")
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            f"Invalid workload name {printable(name)!r}.", "Use at most 40 letters, digits, dots and dashes."
+        )
+    if name in PRESETS or name in {info.name for info in catalogue()}:
+        raise UsageError(f"{name!r} is the name of a built-in preset or workload.", "Choose another name.")
+    path = given.out if given.out is not None else Path()
+    try:
+        if path.is_dir():
+            path = path / f"{name}.py"
+        with path.open("x", encoding="utf-8") as file:
+            try:
+                file.write(source(name))
+                file.flush()
+            except OSError:  # an empty file would have to be deleted before the next try
+                path.unlink(missing_ok=True)
+                raise
+    except FileExistsError:
+        raise UsageError(
+            f"{path} already exists.", "Choose another file with --out, or delete the existing one."
+        ) from None
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise UsageError(
+                f"Cannot write {path}: the folder '{path.parent}' does not exist.",
+                "Create it, or choose another place with --out.",
+            ) from None
+        raise sentence_for(error, path) from error
+    tell(f"Written to {path}. Check it with:")
+    tell(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")
+
+
+TEMPLATE = '''\
+"""A workload of my own. Check it with:  cpugpu-tui run @NAME@ --workloads @NAME@.py --scale small"""
+
+from cpugpu_tui import Workload, workload
+
+
+@workload
+class @CLASS@(Workload):
+    """SiLU of n normal numbers, written by hand and as one torch call."""
+
+    # `list` shows the line above.
+    name = "@NAME@"
+    # The meaning of a size, and the default sizes.
+    axis = "numbers"
+    sizes = (1_000, 100_000, 1_000_000)
+    # Remove the dtypes that the operation does not support.
+    dtypes = ("float64", "float32", "bfloat16", "float16")
+
+    def inputs(self, n, dtype, generator):
+        """Return the arguments of `step` for size n, on the host. Draw random numbers only from the generator."""
+        import torch  # here, so that listing workloads stays fast
+
+        return torch.randn(n, generator=generator, dtype=dtype)
+
+    def step(self, x):
+        """Do the work once, on the device of its arguments, and return the result. Do not print or synchronise."""
+        return x * x.sigmoid()
+
+    def fused(self, x):
+        """Do the same work in another way. All variants must return the same result."""
+        import torch
+
+        return torch.nn.functional.silu(x)
+
+    def steps(self):
+        """Return the variants by name. The first is the default. Remove this method if there is only one."""
+        return {"by-hand": self.step, "fused": self.fused}
+
+    def flops(self, n):
+        """Return the floating-point operations of a call. Remove this where torch can count them: matrix products."""
+        return 4.0 * n  # exponential, sum, division, product
+
+    # Optional methods, see docs/own-workloads.md:
+    #   bytes_moved(n, itemsize_bytes), memory_bytes(...)   by default from the shapes of inputs and results
+    #   reference(variant, doubles), tolerance(dtype)       the correct result from float64 inputs; the allowed error
+    #   error(variant, result, doubles)                     the residual, where there is more than one correct result
+    #   place(variant, inputs, device), reset(...)          optimisers and other state on the device
+'''
+
+
+_TAKEN = ("None", "True", "False", "Workload")
+"""Capitalised words that already have a meaning in Python or in the template."""
+
+
+def class_name(name: str) -> str:
+    """Return a Python class name for a workload's name: `my-gelu` → `MyGelu`, `none` → `OwnNone`."""
+    words = "".join(part[:1].upper() + part[1:] for part in re.split(r"[^0-9A-Za-z]+", name))
+    return words if words[:1].isalpha() and words not in _TAKEN else f"Own{words}"
+
+
+def source(name: str) -> str:
+    """Return the text of a workload file for a name that `own_files.NAME` allows."""
+    return TEMPLATE.replace("@NAME@", name).replace("@CLASS@", class_name(name))

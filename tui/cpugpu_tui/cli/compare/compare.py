@@ -1,9 +1,11 @@
-"""`cpugpu-tui compare` and `baseline`: two series case by case, and names for series."""
+"""`cpugpu-tui compare`, `baseline`, `gate` and `noise`: what has changed between two series, and what could be seen."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,8 +14,12 @@ from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import UnfitError, UsageError
 
 if TYPE_CHECKING:
+    from cpugpu_tui.cli.running.options import RunOptions
+    from cpugpu_tui.compare.noise import Floor
     from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.model import Plan
     from cpugpu_tui.store import Store
+
 
 commands = typer.Typer()
 
@@ -34,8 +40,8 @@ def compare(given: CompareGiven) -> None:
     Prints how their machines differ. For each case it prints the change in latency and the change in kernel
     time, each with a verdict. At the end it prints the geometric mean of the changes.
     """
-    from cpugpu_tui.cli.history.past_runs import series_in
     from cpugpu_tui.cli.output.tables import show_comparison
+    from cpugpu_tui.cli.past_runs import series_in
     from cpugpu_tui.compare.comparison import compare_series, usual_bands
     from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.render.comparison import comparison_data
@@ -56,7 +62,7 @@ def baseline(given: CompareGiven) -> None:
 
     `compare` and `gate` take the name. Without RUN, nothing is changed.
     """
-    from cpugpu_tui.cli.history.past_runs import reading
+    from cpugpu_tui.cli.past_runs import reading
     from cpugpu_tui.compare.series import checked_baseline
 
     name = given.name
@@ -77,7 +83,7 @@ def baseline(given: CompareGiven) -> None:
 
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
     from cpugpu_tui.analysis.compare import GATE_RUNS
-    from cpugpu_tui.cli.history.past_runs import writing
+    from cpugpu_tui.cli.past_runs import writing
     from cpugpu_tui.compare.series import checked_baseline, series_of_id
     from cpugpu_tui.render.comparison import left_out, series_text
 
@@ -125,3 +131,152 @@ def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -
         tell(plain(f"{printable(name)}: {series_text(series_of_id(store, series_id))}"))
     else:
         tell(plain(f"{printable(name)}: no finished run"))
+
+
+OF_A_SERIES = ("baseline_name", "new", "repeat", "any_machine")
+"""Parameters that have no meaning with --against."""
+
+
+class GateGiven(opt.Given):
+    """The options of `gate`."""
+
+    names: Annotated[list[str] | None, opt.names_of("those of the baseline, or quick")] = None
+    baseline_name: Annotated[str, opt.option(
+        "SERIES", "Baseline to compare against. It takes the same forms as BASE in `cpugpu-tui compare`.", "--baseline"
+    )] = "main"  # fmt: skip
+    against: Annotated[str | None, opt.option(
+        "PYTHON", "Compare with this other Python instead of with a baseline. The two Pythons run in turn."
+    )] = None  # fmt: skip
+    repeat: Annotated[int, opt.count_of(
+        "Number of runs in the new series. A verdict needs at least 5.", check=opt.in_range(1)
+    )] = 5  # fmt: skip
+    new: Annotated[str | None, opt.option("SERIES", "Judge this saved series instead of running a new one.")] = None
+    junit: Annotated[Path | None, opt.option("FILE", "Write JUnit XML to this file, one test per verdict.")] = None
+    any_machine: Annotated[bool, opt.flag(
+        "--any-machine", "Compare even if the CPU or GPU is not that of the baseline."
+    )] = False  # fmt: skip
+
+
+@opt.takes(
+    commands.command(), GateGiven,
+    "names baseline_name against max_slowdown repeat new junit summary any_machine json database no_save worker python "
+    "case_timeout simulate workloads",
+)  # fmt: skip
+def gate(given: GateGiven) -> None:
+    """Run a series and fail if a case became slower.
+
+    The series is compared with a baseline. With --against, it is compared with a second Python, which runs the same
+    cases now.
+
+    Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
+    """
+    from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest, judge, play, run_and_judge
+    from cpugpu_tui.cli.past_runs import series_in
+    from cpugpu_tui.config.parsing import parse_bands
+
+    request = GateRequest(
+        names=tuple(given.names or ()), baselines=(given.baseline_name,),
+        limits=parse_bands(given.max_slowdown, LIMITS), repeat=given.repeat, junit=given.junit, summary=given.summary,
+        case_timeout_s=given.case_timeout, simulation=given.simulation, new=given.new, any_machine=given.any_machine,
+    )  # fmt: skip
+    options = given.run_options(python=None if given.new is not None else given.python)
+    if given.against is not None:
+        opt.refuse_beside(given.context, "--against", OF_A_SERIES.__contains__)
+        raise typer.Exit(play(request, options, given.against, as_json=given.json))
+    base = series_in(given.baseline_name, given.database)
+    if given.new is not None:
+        raise typer.Exit(judge(request, base, series_in(given.new, given.database), as_json=given.json))
+    raise typer.Exit(run_and_judge(request, options, base, as_json=given.json))
+
+
+class NoiseGiven(opt.Given):
+    """The options of `noise`."""
+
+    repeat: Annotated[int, opt.count_of("Number of runs, each in a new process.", check=opt.in_range(2, 20))] = 5
+
+
+@opt.takes(commands.command(), NoiseGiven, "repeat json database no_save python device simulate")
+def noise(given: NoiseGiven) -> None:
+    """Tell the smallest change that a comparison finds here.
+
+    Times matrix products in five fresh processes, in about a minute. Then prints how much each time varies between
+    processes, what 1, 5 and 10 runs on each side would show, and what made it noisier than the last time.
+    """
+    from cpugpu_tui.compare.noise import noise_plan
+
+    plan = noise_plan(given.devices, given.simulation)
+    raise typer.Exit(_run(plan, given.run_options(), given.repeat, as_json=given.json))
+
+
+def _run(plan: Plan, options: RunOptions, repeat: int, *, as_json: bool) -> int:
+    """Run the series, print the floor, and return the exit code.
+
+    Raises:
+        UnfitError: no time was measured twice.
+    """
+    from cpugpu_tui.cli.running.one_run import Turn, run_turns
+    from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
+    from cpugpu_tui.compare.noise import floors
+    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.session.event_stream import new_id
+    from cpugpu_tui.session.planning import nth_plan
+    from cpugpu_tui.state.folding import MeasuredRun
+    from cpugpu_tui.transport.agent_pool import Agents
+
+    series_id, runs = new_id(), list[MeasuredRun]()
+    with saving(options) as outbox:
+        turns = [Turn(nth_plan(plan, number), series_id, outbox) for number in range(1, repeat + 1)]
+        with closing(Agents(options.python, simulated=plan.simulation is not None)) as agents:
+            code = run_turns(turns, agents, None, lambda _turn, run: runs.append(run))
+        if code:
+            return save_rest(outbox, code)
+        say_remark(outbox)
+        found = floors(runs)
+        if not found:
+            raise UnfitError("No time was measured twice.", "Stop other work on this machine and run again.")
+        store = outbox.store if outbox is not None else None
+        before = _last_time(store, series_id, plan) if store is not None else None
+        _show(Series(plan.name, tuple(runs)), found, before, as_json=as_json)
+        return save_rest(outbox, code)
+
+
+def _last_time(store: Store, series_id: str, plan: Plan) -> Series | None:
+    """Return the newest earlier series of this command; None without one."""
+    from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, series_called, series_of_id
+
+    ids = series_called(store.runs(MOST_LOOKED_THROUGH), plan.name, simulated=plan.simulation is not None)
+    return next((series_of_id(store, each, "the last time") for each in ids if each != series_id), None)
+
+
+def _show(now: Series, found: Sequence[Floor], before: Series | None, *, as_json: bool) -> None:
+    from cpugpu_tui.cli.output.printing import print_json, print_lines
+    from cpugpu_tui.cli.output.table_style import console, table_of
+    from cpugpu_tui.compare.noise import RUNS
+    from cpugpu_tui.render.noise import cells, columns, lines
+
+    if as_json:
+        print_json(_data(now, found, before))
+        return
+    out = console()
+    print_lines(out, ["SIMULATED: no number here was measured."] if now.runs[0].simulated else [])
+    out.print(table_of(columns(RUNS), (cells(each, RUNS) for each in found)))
+    print_lines(out, lines(now, found, before))
+
+
+def _data(now: Series, found: Sequence[Floor], before: Series | None) -> dict[str, Any]:
+    """Return the floors as JSON values, with what grew since the last time and what differs."""
+    from cpugpu_tui.compare.comparison import differences
+    from cpugpu_tui.compare.noise import RUNS, floors, grown
+    from cpugpu_tui.render.comparison import series_data
+
+    return {
+        "event": "Noise", "series": series_data(now), "simulated": now.runs[0].simulated,
+        "floors": [{"case": each.case, "device": each.device, "metric": each.metric, "median_ns": each.median_ns,
+                    "spread": each.spread, "change": {str(runs): each.change(runs) for runs in RUNS}}
+                   for each in found],
+        "before": None if before is None else {
+            "series": series_data(before), "grown": grown(floors(before.runs), found),
+            "differences": [{"what": each.what, "base": each.base, "new": each.new}
+                            for each in differences(before.runs, now.runs)],
+        },
+    }  # fmt: skip

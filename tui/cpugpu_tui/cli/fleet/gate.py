@@ -45,7 +45,7 @@ def gate(given: FleetGateGiven) -> None:
     from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, LIMITS, GateRequest, check_enough_runs
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
-    from cpugpu_tui.cli.history.past_runs import series_in
+    from cpugpu_tui.cli.past_runs import series_in
     from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
     from cpugpu_tui.compare.gate import judge_fleet
     from cpugpu_tui.config.parsing import parse_bands

@@ -58,7 +58,7 @@ def make(given: MakeGiven) -> None:
 
     Exit code: 0 written, 1 a threshold has moved (--against), 3 a case failed, 4 no GPU, or a file of another machine.
     """
-    from cpugpu_tui.cli.history.past_runs import reading
+    from cpugpu_tui.cli.past_runs import reading
     from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, measured, print_table, subjects
     from cpugpu_tui.export import target, thresholds
     from cpugpu_tui.render.sentences import cut_short

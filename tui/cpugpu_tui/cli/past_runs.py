@@ -110,7 +110,7 @@ def _file_and_name(text: str) -> tuple[Path | None, str]:
 
 def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | None = None) -> Table:
     """Return a table with one row per run, in the given order; `results` adds answers of some."""
-    from cpugpu_tui.cli.output.table_style import table_of  # loads rich, which an empty list does without
+    from cpugpu_tui.cli.output.table_style import table_of
 
     words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
     with_hosts, with_tags = any(run.fleet_host for run in runs), any(words)

@@ -1,1 +1,0 @@
-"""Saved runs: the commands `history` with its subcommands, `show`, `rm` and `tag`."""
