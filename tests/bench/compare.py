@@ -41,7 +41,7 @@ from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.render.comparison import percent_text
 from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.timing.timers import Stopwatch
-from cpugpu_tui.transport.wire import decode
+from cpugpu_tui.transport.agent_output import decode
 
 PAIRS, RUNS = 20, 5
 USUAL_S = 1500.0

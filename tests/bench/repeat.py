@@ -13,7 +13,7 @@ from tests.helpers.bench.ratios import cap_seconds, spread_of, table
 from cpugpu_tui.model import LATENCY
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.timers import Stopwatch
-from cpugpu_tui.transport.wire import decode
+from cpugpu_tui.transport.agent_output import decode
 
 RUNS = 10
 SIZES = "64,256,1024"

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from cpugpu_tui.analysis.energy import energy
+from cpugpu_tui.analysis.costs import energy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.model import ENERGY, LATENCY, Case, EnergyMeasured, Event, Plan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cpugpu_tui.agent.main import facts, work
-from cpugpu_tui.analysis.event_clock import clock_text, fault_text
+from cpugpu_tui.analysis.ceilings import clock_text, fault_text
 from cpugpu_tui.model import Case, ClockChecked, Device, DeviceSampled, Event, Plan
 from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.timers import event_clock

@@ -22,7 +22,7 @@ import psutil
 from cpugpu_tui.__main__ import main
 from cpugpu_tui.model import Event
 from cpugpu_tui.store import Store
-from cpugpu_tui.transport.wire import decode
+from cpugpu_tui.transport.agent_output import decode
 
 PATIENCE_S = 120.0
 """How long a test waits for what must happen. It says "hung", never "slow": other programs may keep the cores busy."""

@@ -15,7 +15,7 @@ from typing import Any
 from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, FakeBackend
 
 from cpugpu_tui import model
-from cpugpu_tui.transport.wire import decode, encode
+from cpugpu_tui.transport.agent_output import decode, encode
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend

@@ -13,7 +13,7 @@ from typing import Any
 
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.telemetry import simulated
+from cpugpu_tui.telemetry import sampler
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.start import run_app
@@ -33,7 +33,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     pace = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
     if "watched" in sys.argv:
-        simulated.SimulatedSampler = lambda interval_s, emit, _gpus: Sampler(interval_s, emit)  # type: ignore[misc,assignment]
+        sampler.SimulatedSampler = lambda interval_s, emit, _gpus: Sampler(interval_s, emit)  # type: ignore[misc,assignment]
     if "busy" in sys.argv or "blocked" in sys.argv:
         from cpugpu_tui.ui.controllers.paging import Paging  # imports Textual, which reads its colours then
 

@@ -17,7 +17,7 @@ from tests.helpers.runs.read_back import integrity_check
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CaseFinished, Event, RunFinished
 from cpugpu_tui.store import Store
-from cpugpu_tui.transport.wire import decode
+from cpugpu_tui.transport.agent_output import decode
 
 LIMIT_S, CASES = 240.0, 12
 RUN = ("run", "matmul", "--size", f"64:{64 + CASES}:1", "--rounds", "1", "--json")

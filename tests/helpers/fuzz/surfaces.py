@@ -24,8 +24,8 @@ from cpugpu_tui.config.hosts import hosts_of, read_hosts
 from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.transport.agent_output import Garbage
 from cpugpu_tui.transport.guard import MisbehavedError, StreamGuard
-from cpugpu_tui.transport.wire import Garbage
 
 PARSERS: tuple[Callable[[str], object], ...] = (
     size_texts.parse_size, parsing.parse_threads, parsing.parse_percent, parsing.parse_simulation, parsing.check_device,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cpugpu_tui.analysis.energy import above_idle, energy, joules_text
+from cpugpu_tui.analysis.costs import above_idle, energy, joules_text
 from cpugpu_tui.model import EnergyMeasured, Reading
 from cpugpu_tui.timing.edges import scope_of
 

@@ -20,7 +20,7 @@ from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.driver import Versions
 from cpugpu_tui.telemetry.recording import load
-from cpugpu_tui.telemetry.simulated import simulated_sample
+from cpugpu_tui.telemetry.sampler import simulated_sample
 
 __all__ = ["fake_nvml", "library", "nvml_library"]
 

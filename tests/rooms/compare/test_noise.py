@@ -7,7 +7,7 @@ import pytest
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER, judge
 from cpugpu_tui.analysis.pairs import Pair
-from cpugpu_tui.compare.noise import Floor, by_class, grown
+from cpugpu_tui.compare.series import Floor, by_class, grown
 from cpugpu_tui.model import LATENCY
 
 SPREAD = 0.02

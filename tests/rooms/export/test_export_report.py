@@ -26,7 +26,7 @@ from cpugpu_tui.export.chart_looks import VARIABLES
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.model import OwnCode
-from cpugpu_tui.transport.wire import decode
+from cpugpu_tui.transport.agent_output import decode
 from cpugpu_tui.ui.themes import contrast
 
 LOADS = {"src", "href", "xlink:href", "data", "action", "poster", "srcset", "background"}

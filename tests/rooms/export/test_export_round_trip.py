@@ -28,8 +28,8 @@ from cpugpu_tui.export.json_document import FILE, json_document, read_runs, sche
 from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
 from cpugpu_tui.store import Store
+from cpugpu_tui.transport.agent_output import decode, encode
 from cpugpu_tui.transport.plausible import FACTS, wrong_fact
-from cpugpu_tui.transport.wire import decode, encode
 
 NO_CONTEXT: Any = None
 

@@ -21,7 +21,7 @@ from cpugpu_tui.render.sentences import table_lines
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.report.segments import FROM, TOO_FEW
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.transport.wire import decode, encode
+from cpugpu_tui.transport.agent_output import decode, encode
 
 # ------------------------------------------------------------------ live, replayed, stored
 

@@ -17,7 +17,7 @@ from cpugpu_tui.render.sweep_words import MOST_IN_TABLE, exceptions, sizes_text,
 from cpugpu_tui.report.bars import OPEN, cells_of
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.transport.wire import decode
+from cpugpu_tui.transport.agent_output import decode
 
 
 def h200() -> RunState:

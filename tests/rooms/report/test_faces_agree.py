@@ -18,7 +18,7 @@ from tests.helpers.runs.recorder import state_of
 
 from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS
 from cpugpu_tui.demo.recording import shipped
-from cpugpu_tui.export.csv_table import csv_table
+from cpugpu_tui.export.formats import csv_table
 from cpugpu_tui.export.stream import ExportedRun, case_results
 from cpugpu_tui.export.threshold_ranges import ranges_of
 from cpugpu_tui.model.quantities import faster, percent, size_text, time_text
@@ -32,7 +32,7 @@ from cpugpu_tui.report.segments import CPU, GPU, Size
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.store import Store, schema
-from cpugpu_tui.transport.wire import decode
+from cpugpu_tui.transport.agent_output import decode
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.lines import plain

@@ -15,7 +15,7 @@ from cpugpu_tui.machine.nvml import session
 from cpugpu_tui.model import Event, RunFinished, RunStarted, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.telemetry import simulated
+from cpugpu_tui.telemetry import sampler
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend
@@ -66,9 +66,9 @@ def busy_sampler(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
         return Sampler(interval_s, emit)
 
     fake_nvml.use()
-    monkeypatch.setattr(simulated, "SimulatedSampler", real)
+    monkeypatch.setattr(sampler, "SimulatedSampler", real)
     monkeypatch.setattr(session, "SLOW_S", 0.0)
-    monkeypatch.setattr(simulated, "TELEMETRY_S", 0.1)
+    monkeypatch.setattr(sampler, "TELEMETRY_S", 0.1)
 
 
 def test_the_app_asks_for_nothing_dear_while_a_run_is_live_and_again_after_it(fake_nvml: FakeNvml) -> None:

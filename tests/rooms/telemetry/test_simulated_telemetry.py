@@ -7,7 +7,7 @@ from tests.helpers.runs.recorder import QUICK, plan_of
 
 from cpugpu_tui.model import GpuTelemetry, TelemetryRead
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.telemetry.simulated import SimulatedSampler, simulated_sample
+from cpugpu_tui.telemetry.sampler import SimulatedSampler, simulated_sample
 
 
 def value(gpu: GpuTelemetry, key: str) -> float:

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.runs.recorder import QUICK, Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.energy import energy
+from cpugpu_tui.analysis.costs import energy
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
 from cpugpu_tui.simulation.laws import Sensors
 from cpugpu_tui.timing.channel import Control

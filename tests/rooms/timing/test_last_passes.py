@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.runs.recorder import Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.energy import energy
+from cpugpu_tui.analysis.costs import energy
 from cpugpu_tui.state.condition import condition
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass

@@ -30,11 +30,10 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan,
 from cpugpu_tui.session.fleet_state import DONE
 from cpugpu_tui.transport import agent_process
 from cpugpu_tui.transport.agent_command import MISBEHAVING, TIMEOUT, HostError
-from cpugpu_tui.transport.agent_output import WAITING_EVENTS, Gone, LastLines
+from cpugpu_tui.transport.agent_output import WAITING_EVENTS, Garbage, Gone, LastLines, LineReader
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
-from cpugpu_tui.transport.wire import Garbage, LineReader
 from cpugpu_tui.workloads.own_code import own_code, two_sides
 
 MOST_BYTES = 200_000_000

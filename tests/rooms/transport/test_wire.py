@@ -17,7 +17,7 @@ from cpugpu_tui.errors import EXIT_UNFIT, ProtocolError
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.timing import channel
 from cpugpu_tui.timing.channel import LineEmitter
-from cpugpu_tui.transport.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
+from cpugpu_tui.transport.agent_output import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
 
 PLAN = model.Plan(
     "quick", (model.Case("matmul", 16), model.Case("vector-dot", 10**12, "float64", 3, "dot")), max_seconds=2.5,
@@ -336,7 +336,7 @@ def test_nothing_is_written_before_a_flush_and_everything_by_it(monkeypatch: pyt
 FIRST_AT_ONCE = """
 import sys, threading
 from cpugpu_tui.model import Case, Device, DevicesFound, MachineRead, Plan, Reading, RunStarted
-from cpugpu_tui.transport.wire import decode, encode
+from cpugpu_tui.transport.agent_output import decode, encode
 sys.setswitchinterval(1e-6)
 lines = [encode(event) for event in (
     RunStarted(run_id="r", series_id="s", plan=Plan("m", (Case("matmul", 64),)), environment={}),

@@ -14,7 +14,7 @@ from tests.helpers.command_line import ROOT
 from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.model import RunStarted
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.transport.wire import decode, encode
+from cpugpu_tui.transport.agent_output import decode, encode
 
 MOST_MB = 150
 CASES = 60

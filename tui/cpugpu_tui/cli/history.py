@@ -180,7 +180,7 @@ def show(given: opt.Given) -> None:
         print_state(state, in_full=given.explain)
         return
     from cpugpu_tui.model import RunFinished
-    from cpugpu_tui.transport.wire import encode
+    from cpugpu_tui.transport.agent_output import encode
 
     is_over = bool(events) and isinstance(events[-1], RunFinished)
     for event in events[:-1] if is_over else events:

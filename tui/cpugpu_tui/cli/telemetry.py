@@ -230,8 +230,7 @@ def paced(timed: Iterable[tuple[float, TelemetryRead]]) -> Iterator[TelemetryRea
 
 def sampled(simulated: Simulation | None, interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, None]:
     """Yield readings of this machine or a simulated one, without end, once the driver has listed its GPUs."""
-    from cpugpu_tui.telemetry.sampler import Sampler, Telemetry
-    from cpugpu_tui.telemetry.simulated import SimulatedSampler
+    from cpugpu_tui.telemetry.sampler import Sampler, SimulatedSampler, Telemetry
 
     waiting: queue.Queue[TelemetryRead] = queue.Queue(WAITING)
     seq = 0

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cpugpu_tui.analysis.event_clock import clock_text
+from cpugpu_tui.analysis.ceilings import clock_text
 from cpugpu_tui.doctor.checks_gpu import known_name, version_text
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn, worst
 from cpugpu_tui.model import Device, EventClock

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from cpugpu_tui import __version__
-from cpugpu_tui.analysis.event_clock import clock_data
+from cpugpu_tui.analysis.ceilings import clock_data
 from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.export.stream import CASE_EVENTS, ExportedRun, case_results, exported
 from cpugpu_tui.model import Case, CasesChosen, DeviceSampled, Event, PeerMeasured, RunStarted
@@ -24,8 +24,8 @@ from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.gpus import gpus_data, peers_data
 from cpugpu_tui.timing.channel import clean, encode
+from cpugpu_tui.transport.agent_output import Garbage, decode
 from cpugpu_tui.transport.plausible import wrong_fact
-from cpugpu_tui.transport.wire import Garbage, decode
 
 FORMAT = "cpugpu-tui export"
 """Name of the format in the document."""

@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.costs import END_TO_END
-from cpugpu_tui.analysis.energy import energy, joules_text
+from cpugpu_tui.analysis.costs import END_TO_END, energy, joules_text
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import DEVICE
 from cpugpu_tui.model.quantities import count_of, factor, of_peak, plus_minus, significant, time_span, time_text

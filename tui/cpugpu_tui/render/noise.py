@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from cpugpu_tui.analysis.compare import MIN_RUNS
 from cpugpu_tui.compare.comparison import differences
-from cpugpu_tui.compare.noise import Floor, floors, grown
-from cpugpu_tui.compare.series import Series
+from cpugpu_tui.compare.series import Floor, Series, floors, grown
 from cpugpu_tui.model.quantities import count_of, factor, joined, plus_minus, time_text
 
 

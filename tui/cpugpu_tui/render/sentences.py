@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
-from cpugpu_tui.analysis.event_clock import clock_sentences
+from cpugpu_tui.analysis.ceilings import clock_sentences
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, SCOPE_WORDS, energy
 from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, RECORDED, Search, work_name

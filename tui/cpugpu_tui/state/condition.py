@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cpugpu_tui.analysis.energy import Energy, above_idle, energy
+from cpugpu_tui.analysis.costs import Energy, above_idle, energy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine import device_state
 from cpugpu_tui.model import EDGES, CoreUse, CoreWait, OwnCode, Reading, typed_name, work_name

@@ -22,9 +22,9 @@ from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.timing.channel import BEAT, REACHED
 from cpugpu_tui.transport import agent_output
 from cpugpu_tui.transport.agent_command import TIMEOUT, HostError, Progress, Start
+from cpugpu_tui.transport.agent_output import Garbage, LineReader
 from cpugpu_tui.transport.guard import StreamGuard
 from cpugpu_tui.transport.signal_watch import to_kill
-from cpugpu_tui.transport.wire import Garbage, LineReader
 
 ANSWER_LIMIT_S = 60.0
 """Least time that an agent has from its plan to its first event. It asks the driver for GPUs in between, and torch

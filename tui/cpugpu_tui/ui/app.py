@@ -21,8 +21,7 @@ from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
 from cpugpu_tui.ui.controllers.app_port import main_screen
 from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
-from cpugpu_tui.ui.controllers.exporting import Exporting, envelope
-from cpugpu_tui.ui.controllers.history import History
+from cpugpu_tui.ui.controllers.history import Exporting, History, envelope
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.own_code import Coding, Consent
 from cpugpu_tui.ui.controllers.paging import Leaving, Paging, Palette, Timings

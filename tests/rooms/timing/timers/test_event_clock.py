@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.analysis.event_clock import clock_text, fault_text
+from cpugpu_tui.analysis.ceilings import clock_text, fault_text
 from cpugpu_tui.model import Device, EventClock
 from cpugpu_tui.simulation import simulated_events
 from cpugpu_tui.simulation.simulated_events import SimulatedEvents

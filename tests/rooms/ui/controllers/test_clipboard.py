@@ -10,7 +10,7 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat import repeat_text
-from cpugpu_tui.ui.controllers.exporting import envelope, way
+from cpugpu_tui.ui.controllers.history import envelope, way
 
 
 def taken(stream: str) -> str:

@@ -7,7 +7,7 @@ from tests.helpers.app.fake_run import opened, settled
 from tests.helpers.app.looking import text_of
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.compare.noise import REPEATS
+from cpugpu_tui.compare.series import REPEATS
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import CpuGpuApp

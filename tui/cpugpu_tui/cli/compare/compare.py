@@ -15,8 +15,7 @@ from cpugpu_tui.errors import UnfitError, UsageError
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.compare.noise import Floor
-    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.compare.series import Floor, Series
     from cpugpu_tui.model import Plan
     from cpugpu_tui.store import Store
 
@@ -202,7 +201,7 @@ def noise(given: NoiseGiven) -> None:
     Times matrix products in five fresh processes, in about a minute. Then prints how much each time varies between
     processes, what 1, 5 and 10 runs on each side would show, and what made it noisier than the last time.
     """
-    from cpugpu_tui.compare.noise import noise_plan
+    from cpugpu_tui.compare.series import noise_plan
 
     plan = noise_plan(given.devices, given.simulation)
     raise typer.Exit(_run(plan, given.run_options(), given.repeat, as_json=given.json))
@@ -216,8 +215,7 @@ def _run(plan: Plan, options: RunOptions, repeat: int, *, as_json: bool) -> int:
     """
     from cpugpu_tui.cli.running.one_run import Turn, run_turns
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
-    from cpugpu_tui.compare.noise import floors
-    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.compare.series import Series, floors
     from cpugpu_tui.session.event_stream import new_id
     from cpugpu_tui.session.planning import nth_plan
     from cpugpu_tui.state.folding import MeasuredRun
@@ -251,7 +249,7 @@ def _last_time(store: Store, series_id: str, plan: Plan) -> Series | None:
 def _show(now: Series, found: Sequence[Floor], before: Series | None, *, as_json: bool) -> None:
     from cpugpu_tui.cli.output.printing import print_json, print_lines
     from cpugpu_tui.cli.output.table_style import console, table_of
-    from cpugpu_tui.compare.noise import RUNS
+    from cpugpu_tui.compare.series import RUNS
     from cpugpu_tui.render.noise import cells, columns, lines
 
     if as_json:
@@ -266,7 +264,7 @@ def _show(now: Series, found: Sequence[Floor], before: Series | None, *, as_json
 def _data(now: Series, found: Sequence[Floor], before: Series | None) -> dict[str, Any]:
     """Return the floors as JSON values, with what grew since the last time and what differs."""
     from cpugpu_tui.compare.comparison import differences
-    from cpugpu_tui.compare.noise import RUNS, floors, grown
+    from cpugpu_tui.compare.series import RUNS, floors, grown
     from cpugpu_tui.render.comparison import series_data
 
     return {

@@ -38,8 +38,8 @@ from cpugpu_tui.render.verdicts import common_marks
 from cpugpu_tui.session.fleet_running import AT_ONCE, Fleet, FleetPlan
 from cpugpu_tui.session.fleet_state import FleetState, HostChanged, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
+from cpugpu_tui.transport.agent_output import encode
 from cpugpu_tui.transport.launchers import with_resources
-from cpugpu_tui.transport.wire import encode
 
 
 @dataclass(frozen=True)

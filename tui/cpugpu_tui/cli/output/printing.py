@@ -84,7 +84,7 @@ def print_line(data: dict[str, Any]) -> None:
 
 def print_event(event: Event) -> None:
     """Print one event as a line, without buffering."""
-    from cpugpu_tui.transport.wire import encode
+    from cpugpu_tui.transport.agent_output import encode
 
     sys.stdout.buffer.write(encode(event))
     sys.stdout.buffer.flush()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from cpugpu_tui.analysis.event_clock import clock_sentences
+from cpugpu_tui.analysis.ceilings import clock_sentences
 from cpugpu_tui.cli.output.printing import plain, print_lines
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison

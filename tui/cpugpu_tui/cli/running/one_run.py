@@ -21,7 +21,7 @@ from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.telemetry.simulated import sampler_of
+from cpugpu_tui.telemetry.sampler import sampler_of
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
 

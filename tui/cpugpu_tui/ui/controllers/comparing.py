@@ -19,8 +19,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
-    from cpugpu_tui.compare.noise import Noise
-    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.compare.series import Noise, Series
     from cpugpu_tui.state.folding import MeasuredRun
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
     from cpugpu_tui.ui.screens.compare import Compared
@@ -258,8 +257,7 @@ class Comparing:
 
 def noise_of(reader: QuietReader, *, simulated: bool) -> Noise | None:
     """Return the newest noise floor of the history."""
-    from cpugpu_tui.compare.noise import NAME, newest
-    from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, series_called
+    from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, NAME, newest, series_called
 
     ids = series_called(reader.runs(MOST_LOOKED_THROUGH), NAME, simulated=simulated)
     return newest(reader.series(each, "the last time" if place else "") for place, each in enumerate(ids))

@@ -234,7 +234,7 @@ class Running:
 
     def measure_noise(self, _: messages.NoiseWanted) -> None:
         """Measure the noise floor of the chosen devices in a series of runs."""
-        from cpugpu_tui.compare.noise import REPEATS, noise_plan
+        from cpugpu_tui.compare.series import REPEATS, noise_plan
 
         asked = self._port.state.request
         if not self._is_refused():

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
-from cpugpu_tui.compare.noise import REPEATS, RUNS, Noise
+from cpugpu_tui.compare.series import REPEATS, RUNS, Noise
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import size_text

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.event_clock import UNAFFECTED, fault_text
+from cpugpu_tui.analysis.ceilings import UNAFFECTED, fault_text
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import Device, plans
 from cpugpu_tui.model.quantities import count_of, faster, percent, time_text
