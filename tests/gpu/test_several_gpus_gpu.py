@@ -28,7 +28,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.render.gpus import bytes_per_s, gpu_sentences, latency_ns, peer_sentences
-from cpugpu_tui.session.planning import with_gpu_names
+from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.channel import Control

@@ -100,7 +100,7 @@ def test_the_first_frame_waits_for_nothing_that_shows_a_run() -> None:
     assert "ui.panes.status" in loaded
     assert not loaded & {
         "report.report", "model.events", "render.answers", "render.columns", "session.session", "store",
-        "transport.wire", "ui.chart", "ui.panes.run_answer", "ui.panes.timings_pane", "ui.rows",
+        "transport.agent_output", "ui.chart", "ui.panes.run_answer", "ui.panes.timings_pane", "ui.rows",
         "workloads.own_code",
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
-from cpugpu_tui.session.repeat import device_differences, differences, unfinished
+from cpugpu_tui.session.resume import device_differences, differences, unfinished
 from cpugpu_tui.store import Store
 
 SIZES = (64, 96, 128)

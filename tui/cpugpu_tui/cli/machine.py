@@ -40,7 +40,7 @@ def devices(given: opt.Given) -> None:
 
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.cli.running.options import found_python
-    from cpugpu_tui.session.planning import DeviceSurvey
+    from cpugpu_tui.session.devices import DeviceSurvey
 
     simulated = given.simulation
     found = DeviceSurvey(found_python(given.python, simulation=simulated), simulated).ask()

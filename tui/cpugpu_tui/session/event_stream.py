@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED, StoreError
-from cpugpu_tui.session.repeat import Unfinished, require_devices
+from cpugpu_tui.session.resume import Unfinished, require_devices
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.timing.channel import stamped
 from cpugpu_tui.transport.agent_output import Gone

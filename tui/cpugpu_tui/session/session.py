@@ -16,8 +16,8 @@ from cpugpu_tui.session.endings import failed_by, given_up, late, require_torch,
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.further_starts import FurtherStarts, drifting
 from cpugpu_tui.session.parallel import claim_agent
-from cpugpu_tui.session.repeat import Unfinished, require_environment
 from cpugpu_tui.session.request import out_of_time
+from cpugpu_tui.session.resume import Unfinished, require_environment
 from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import LOAD_LIMIT_S

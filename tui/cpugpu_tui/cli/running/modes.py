@@ -12,10 +12,11 @@ from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_py
 from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, StoreError, UsageError  # fmt: skip
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.event_stream import new_id
-from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan, with_gpu_names
-from cpugpu_tui.session.repeat import Unfinished, unfinished
+from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.request import check_settings
+from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.transport.agent_pool import Agents

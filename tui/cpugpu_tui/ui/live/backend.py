@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cpugpu_tui.demo.recording import Player as DemoPlayer
     from cpugpu_tui.demo.recording import Recording
     from cpugpu_tui.model import DevicesFound, Hello, TelemetryRead
+    from cpugpu_tui.session.devices import DeviceSurvey
     from cpugpu_tui.session.estimate import Earlier
-    from cpugpu_tui.session.planning import DeviceSurvey
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.store import Store
@@ -207,7 +207,7 @@ class Backend:
         Raises:
             CpuGpuError: the agent cannot be started.
         """
-        from cpugpu_tui.session.planning import DeviceSurvey
+        from cpugpu_tui.session.devices import DeviceSurvey
 
         survey = self._survey = DeviceSurvey(
             self._agents.python if self._agents is not None else None, self._options.request.simulation, self.on_wait

@@ -1,0 +1,151 @@
+"""Resumes a saved run: its missing cases are timed in the same run."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cpugpu_tui import model
+from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.session.repeat import repeat_text
+from cpugpu_tui.state.folding import Remaining
+
+if TYPE_CHECKING:
+    from cpugpu_tui.store import RunSummary, Store
+
+
+LOOKED_AT = 50
+"""Number of newest runs that are searched for an unfinished one."""
+
+PASSING = ("argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet")
+"""Facts that may differ between starts and do not change times."""
+
+SAYS_ALL = 6
+"""Most differences that an error lists."""
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A saved run with missing cases."""
+
+    events: tuple[model.Event, ...]
+    """Its events, without skipped cases and without the end."""
+    summary: RunSummary
+
+    @property
+    def started(self) -> model.RunStarted:
+        """The first event."""
+        first = self.events[0]
+        assert isinstance(first, model.RunStarted)
+        return first
+
+
+def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unfinished:
+    """Return the named run or, without a name, this machine's newest run with missing cases, of `preset` if given.
+
+    Raises:
+        UsageError: the run does not exist, is complete, is still running, or belongs to a fleet or a duet.
+    """
+    if name is not None:
+        run = store.summary(store.find(name))
+        if run.status == "running":
+            raise UsageError(f"Run {run.number} is still running.", "Wait until it ends, or stop it.")
+        found = _what_is_missing(store, run)
+        if found is not None and (host := found.started.environment.get("fleet_host")):
+            raise UsageError(
+                f"Cannot resume run {run.number}: a fleet measured it on {printable(str(host))}.",
+                f"Run it again on that host: `{repeat_text(found.started)}`.",
+            )
+        if found is not None and found.started.environment.get(model.DUET):
+            raise UsageError(f"Cannot resume run {run.number}: it is one side of a duet.", "Run both sides again.")
+        if found is None:
+            raise UsageError(f"Run {run.number} is complete.", f"`cpugpu-tui show {run.number}` shows it.")
+        return found
+    here = socket.gethostname()
+    for run in store.runs(LOOKED_AT):
+        if run.hostname != here or preset not in (None, run.name):
+            continue  # imported, or merged from another machine; or of another preset
+        if (run.status != "running" and run.status != "done") or run.cases_skipped:
+            found = _what_is_missing(store, run)
+            if found is not None and not {"fleet_host", model.DUET} & found.started.environment.keys():
+                return found
+    what = "run" if preset is None else preset
+    raise UsageError(f"No unfinished {what} of this machine found.", "`cpugpu-tui history` lists all runs.")
+
+
+def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
+    events = store.load(run.run_id)
+    kept = tuple(event for event in events if not _is_void(event))
+    left = Remaining(model.Plan("", ()))
+    for event in kept:
+        left.note(event)
+    started = kept[0]
+    assert isinstance(started, model.RunStarted)
+    # A search that was broken off would have chosen further cases.
+    searching = started.plan.search is not None and run.status != "done"
+    plan_cases = set(started.plan.cases) | set(left.cases)
+    missing = any(case.key not in left.settled for case in plan_cases)
+    return Unfinished(kept, run) if missing or searching else None
+
+
+def _is_void(event: model.Event) -> bool:
+    return isinstance(event, model.RunFinished) or (isinstance(event, model.CaseFailed) and event.kind == "skipped")
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the differences of two environments, as `torch 2.6.0, now 2.7.0`; empty if their times can be mixed.
+
+    A fact that only one version of this program reports is not a difference.
+    """
+    return [
+        f"{name.replace('_', ' ')} {_shown(then[name])}, now {_shown(now[name])}"
+        for name in then
+        if name in now and name not in PASSING and then[name] != now[name]
+    ]
+
+
+def require_environment(run: Unfinished, hello: model.Hello) -> None:
+    """Check that an agent's environment is that of a saved run.
+
+    Raises:
+        UnfitError: it differs.
+    """
+    _require_same(run, differences(run.started.environment, hello.environment))
+
+
+def require_devices(run: Unfinished, found: model.DevicesFound) -> bool:
+    """Check that an agent's devices are those of a saved run; return whether the run has devices.
+
+    Raises:
+        UnfitError: they differ.
+    """
+    known = next((event for event in run.events if isinstance(event, model.DevicesFound)), None)
+    if known is not None:
+        _require_same(run, device_differences(known, found))
+    return known is not None
+
+
+def device_differences(then: model.DevicesFound, now: model.DevicesFound) -> list[str]:
+    """Return the difference between two lists of devices; empty if they are the same."""
+    before, after = ([(d.name, d.label, d.uuid) for d in found.devices] for found in (then, now))
+    return [] if before == after else [f"devices {_names(then)}, now {_names(now)}"]
+
+
+def _names(found: model.DevicesFound) -> str:
+    return " and ".join(f"{d.label} ({d.uuid})" if d.uuid else d.label for d in found.devices) or "none"
+
+
+def _shown(value: Any) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _require_same(run: Unfinished, differing: Sequence[str]) -> None:
+    if differing:
+        more = f"; and {len(differing) - SAYS_ALL} more" if len(differing) > SAYS_ALL else ""
+        raise UnfitError(
+            f"Run {run.summary.number} was measured in another environment: {'; '.join(differing[:SAYS_ALL])}{more}.",
+            "Start a new run: times of two environments do not belong in one table.",
+        )
