@@ -18,13 +18,18 @@ from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.errors import EXIT_USAGE, UsageError
 from cpugpu_tui.model import DEVICE, LATENCY
 
-GROUPED = {"config": "config", "history": "history", "show": "runs", "rm": "runs", "tag": "runs",
-           "baseline": "compare", "devices": "machine",
-           "import": "export"}  # fmt: skip
+GROUPED = {"config": "config", "history": "history", "show": "history", "rm": "history", "tag": "history",
+           "baseline": "compare", "gate": "compare", "noise": "compare", "devices": "machine", "import": "export",
+           "survey": "run", "new-workload": "list"}  # fmt: skip
 """First word of commands that share a file → the file."""
 
 
-WITHIN = {("fleet", "hosts"): "run", ("reference", "make"): "reference", ("thresholds", "show"): "make"}
+WITHIN = {
+    ("fleet", "hosts"): "run",
+    ("fleet", "gate"): "gate",
+    ("reference", "make"): "reference",
+    ("thresholds", "show"): "make",
+}
 
 
 def commands_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
