@@ -22,7 +22,7 @@ from cpugpu_tui.export.formats import csv_table
 from cpugpu_tui.export.stream import ExportedRun, case_results
 from cpugpu_tui.export.threshold_ranges import ranges_of
 from cpugpu_tui.model.quantities import faster, percent, size_text, time_text
-from cpugpu_tui.render.answers import Answer, answers, as_data
+from cpugpu_tui.render.answers import Answer, answers, as_data, condition_data
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.sweep_words import bracket_text, interval_text, is_wide, point_size, speedup_text
 from cpugpu_tui.report import bars
@@ -200,6 +200,8 @@ def test_no_size_contradicts_the_crossover(runs: list[RunState]) -> None:
                 for change in found.changes:
                     ends = (CPU, GPU) if change.rises else (GPU, CPU)
                     assert (winners[change.low], winners[change.high]) == ends, (sweep.sweep, key, change)
+                told = condition_data(found)["brackets"]
+                assert all((each["point"] is None) == (each["gap"] is None) for each in told), "no point that rows deny"
                 for change in (each for each in found.changes if not is_wide(each)):
                     for size in found.timed:
                         assert size.comparison is not None

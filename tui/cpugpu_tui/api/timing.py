@@ -286,7 +286,8 @@ class Result(Rows):
     answer: str
     """The sentences of the command line, such as `The GPU wins from n ≈ 205 (192–213).`"""
     point: float | None
-    """Size at which both devices are equally fast; None if the winner does not change between the sizes."""
+    """Size at which both devices are equally fast; None if the winner does not change between the sizes, or if sizes
+    inside the bracket contradict every point."""
     bracket: tuple[int, int] | None
     """Largest size at which the CPU clearly wins, and smallest at which the GPU does."""
     where: str
@@ -304,7 +305,7 @@ class Result(Rows):
         change = next((each.resident.crossover for each in report(run).answered), None)
         where = next(iter(caller_lines(run)), OWN_PROCESS)
         return cls(
-            answer=" ".join(answer_lines(run)), point=change.point if change is not None else None,
+            answer=" ".join(answer_lines(run)), point=change.known_point if change is not None else None,
             bracket=(change.low, change.high) if change is not None else None, where=where,
             receipt=tuple(dict.fromkeys((where, *run_receipt(run)))),
             rows=tuple(_row(run, row) for row in sorted(run.rows.values(), key=lambda row: row.case.size)), run=run,

@@ -176,6 +176,11 @@ class Change(NamedTuple):
     other one."""
 
     @property
+    def known_point(self) -> float | None:
+        """Its point; None if sizes inside its bracket contradict every point."""
+        return self.point if self.gap is not None else None
+
+    @property
     def ratio(self) -> float:
         """Upper end / lower end."""
         return self.high / self.low

@@ -24,7 +24,7 @@ from cpugpu_tui.render.gpus import (
     span,
 )
 from cpugpu_tui.render.survey_sentences import Named, classes_of, survey_sentences
-from cpugpu_tui.render.sweep_words import point_size, reason_words, where
+from cpugpu_tui.render.sweep_words import is_wide, point_size, reason_words, where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport, is_column, report, threads_in_force
 from cpugpu_tui.report.segments import (
@@ -252,7 +252,8 @@ def _others(found: Sequence[Answer]) -> str:
     places: dict[str, list[str]] = {}
     for name, each in names.items():
         places.setdefault(where(each), []).append(name)
-    points = [each.crossover for each in names.values() if each.kind == FROM and each.crossover is not None]
+    changes = [each.crossover for each in names.values() if each.kind == FROM]
+    points = [change for change in changes if change is not None and not is_wide(change)]
     if len(points) == len(names) and len(places) > 1:
         sizes = sorted(map(point_size, points))
         places = {f"from {span([f'≈ {size_text(size)}' for size in sizes])}": list(names)}
@@ -309,19 +310,15 @@ def as_data(run: RunState) -> list[dict[str, Any]]:
 
 
 def condition_data(found: Condition) -> dict[str, Any]:
-    """Return the judgement of a sweep under a condition as JSON values.
-
-    A change whose rows contradict every point has none, as in the sentences.
-    """
+    """Return the judgement of a sweep under a condition as JSON values."""
     last = found.crossover
-    brackets = [change._asdict() | ({} if change.gap else {"point": None}) for change in found.changes]
     wins = [size.size for size in found.decided if size.winner == GPU]
     judged = [size.size for size in found.timed if size.judgement != UNDECIDED]
     return {
         "kind": _older_kind(found), "low": last.low if last else None, "high": last.high if last else None,
-        "point": brackets[-1]["point"] if last else None, "first_win": min(wins, default=None),
+        "point": last.known_point if last else None, "first_win": min(wins, default=None),
         "changes": len(found.changes), "rises": last.rises if last else bool(wins), "class": found.kind,
-        "brackets": brackets,
+        "brackets": [change._asdict() | {"point": change.known_point} for change in found.changes],
         "segments": [
             {"winner": part.judgement, "reason": part.reason or None, "first": part.first, "last": part.last,
              "sizes": list(part.sizes), "inside": list(part.inside),
