@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import random
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -12,15 +15,17 @@ import pytest
 from tests.helpers.command_line import CommandLine
 from tests.helpers.runs.references import gpu_ns, reference
 
+import cpugpu_tui
 from cpugpu_tui import model
 from cpugpu_tui.compare.claims import points_of
 from cpugpu_tui.decide.verdict import compare_apart
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.export.stream import exported
+from cpugpu_tui.export.tensorboard import points
 from cpugpu_tui.export.thresholds import thresholds_of
 from cpugpu_tui.state.beside import INTERPOLATED, RECORDED, Curve, with_recorded
 from cpugpu_tui.state.folding import folded, measured_state
-from cpugpu_tui.state.reference import MOST_BYTES, packed, read
+from cpugpu_tui.state.reference import MOST_BYTES, by_hash, packed, read
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +154,37 @@ def test_the_events_of_an_export_bring_no_recorded_time_into_another_history(his
     assert devices == {"cpu"}
 
 
+def test_charts_and_tensorboard_name_the_gpu_recorded(history, tmp_path):
+    assert history("export", "1", "--out", tmp_path / "x.svg").code == 0
+    svg = (tmp_path / "x.svg").read_text()
+    assert "<!-- recorded GPU -->" in svg
+    assert "<!-- GPU -->" not in svg
+    (exported_run,) = [exported(history("show", "1", "--json").events)]
+    found = {point.series for row in exported_run.state.rows.values() for point in points(exported_run.state, row, 1)}
+    assert found == {"CPU", "recorded GPU"}
+
+
+def test_what_lists_or_streams_runs_has_no_recorded_time(history):
+    for words in (("history",), ("history", "--json"), ("export", "1", "--format", "ndjson")):
+        assert RECORDED not in history(*words).out.replace('"beside"', ""), words
+    assert history("baseline", "mine", "1").code == 0
+    judged = history("compare", "mine", "2", "--json")
+    assert RECORDED not in judged.out
+    with closing(sqlite3.connect(history.database)) as database:
+        for query in ("SELECT device FROM measurement", "SELECT name FROM device"):
+            assert {row[0] for row in database.execute(query)} == {"cpu"}
+
+
+def test_python_gets_the_cpus_times_alone_and_prints_the_mark(history, monkeypatch):
+    for name, value in history.environment().items():
+        monkeypatch.setenv(name, value)
+    by_hash.cache_clear()
+    found = cpugpu_tui.load(1, history.database)
+    assert "Your CPU against a recorded server" in str(found)
+    assert not any(record["gpu_ns"] or record["speedup"] for record in found.records())
+    assert all(record["cpu_ns"] for record in found.records())
+
+
 def test_without_its_file_a_run_is_one_of_the_cpu(history, monkeypatch):
     monkeypatch.setattr("cpugpu_tui.state.reference.by_hash", lambda digest: None)
     state = exported(history("show", "1", "--json").events).state
@@ -175,11 +211,14 @@ def test_what_was_not_recorded_is_refused(cpugpu, file, words, cause, remedy):
 
 def changed(change: Callable[[dict[str, Any]], None]) -> bytes:
     """Return a file in which somebody changed a value."""
-    import gzip
-
     found = msgspec.json.decode(msgspec.json.encode(reference()))
     change(found)
     return gzip.compress(msgspec.json.encode(found))
+
+
+def with_first_time(value):
+    """Return a file whose first time is written so."""
+    return gzip.compress(msgspec.json.encode(reference()).replace(b'"latency":[', b'"latency":[' + value + b",", 1))
 
 
 def set_time(value: Any) -> Callable[[dict[str, Any]], None]:
@@ -199,6 +238,18 @@ def set_time(value: Any) -> Callable[[dict[str, Any]], None]:
         (changed(lambda found: found["cases"].append(found["cases"][0])), "one is in it twice"),
         (changed(lambda found: found["cases"][0].__setitem__(4, [])), "impossible number of starts"),
         (changed(lambda found: found["cases"][0].__setitem__(2, 0)), "impossible size"),
+        (changed(lambda found: found["cases"][0].__setitem__(0, "\x1b[31mmatmul")), "impossible name of work"),
+        (changed(lambda found: found["cases"][0].__setitem__(1, "x" * 5_000)), "impossible name of work"),
+        (changed(lambda found: found.update(gpu="\x1b\n ")), "impossible name of a GPU"),
+        (changed(lambda found: found.update(gpu=7)), "not a reference: Expected `str`"),
+        (changed(lambda found: found.update(readings={"pcie_width": -1.0})), "impossible reading"),
+        (changed(lambda found: found.update(readings={"\x1b[31m": 1.0})), "impossible name of a reading"),
+        (gzip.compress(b"0" * 100_000_000), "larger than 1 MB"),
+        (gzip.compress(b'{"x":' + b"[" * 400_000), "not a reference"),
+        (with_first_time(b"NaN"), "not a reference"),
+        (with_first_time(b"1e999"), "not a reference"),
+        (with_first_time(b"9" * 5_000), "not a reference"),
+        (packed(reference()) + b"notes", "damaged"),
         (changed(set_time(-1.0)), "impossible time"),
         (changed(set_time(1e300)), "impossible time"),
         (changed(set_time("fast")), "not a reference: Expected `float`"),
@@ -209,4 +260,6 @@ def test_a_wrong_file_is_refused_in_a_sentence_of_cause_and_one_of_remedy(data, 
         read(data, "gpu.json.gz")
     assert cause in refused.value.message
     assert refused.value.message.startswith("gpu.json.gz")
+    assert refused.value.message.isprintable()
+    assert len(refused.value.message) < 200
     assert refused.value.remedy

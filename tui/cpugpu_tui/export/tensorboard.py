@@ -18,7 +18,7 @@ from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.export.target import explained, make_folder, write
-from cpugpu_tui.model import AS_WRITTEN, LATENCY, CaseFinished, Event, place
+from cpugpu_tui.model import AS_WRITTEN, LATENCY, RECORDED, RECORDED_GPU, CaseFinished, Event, place
 from cpugpu_tui.render.rows import sweep_name
 from cpugpu_tui.state.state import Row, RunState
 
@@ -68,7 +68,7 @@ def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Scalar]:
         return
     first_gpu = min(row.gpus, key=place, default=None)
     for name, times in row.times.items():
-        series = "CPU" if name == "cpu" else "GPU" if name == first_gpu else f"GPU {name}"
+        series = {first_gpu: "GPU", RECORDED: RECORDED_GPU, "cpu": "CPU"}.get(name, f"GPU {name}")
         for metric, clock in _CLOCKS.items():
             value_ns = times.median_ns(metric)
             if value_ns is not None:

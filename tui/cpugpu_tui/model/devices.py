@@ -14,6 +14,9 @@ def place(device: str) -> int:
 RECORDED = "recorded"
 """Name of a GPU whose times were recorded on another machine. Faces set it beside a CPU; no agent or history has it."""
 
+RECORDED_GPU = "recorded GPU"
+"""Its name where faces call others `GPU`."""
+
 
 @dataclass(frozen=True)
 class Device:

@@ -14,7 +14,7 @@ from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.render.answers import leading_answers, named_on, row_with_threads, survey_lines
 from cpugpu_tui.render.columns import COLUMNS, Key
-from cpugpu_tui.render.gpus import listed, models_of, several
+from cpugpu_tui.render.gpus import gpu_name, listed, models_of, several
 from cpugpu_tui.render.sweep_words import where
 from cpugpu_tui.report.bars import Part, parts_of
 from cpugpu_tui.report.conditions import Condition
@@ -107,7 +107,7 @@ def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
 def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
     """Return the curves of a sweep: CPU, GPU, GPU with copies, and that of the what-if if it is none of these."""
     latency = [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
-    first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
+    first = gpu_name(run)
     gpu = _of_gpu(first, [(row.case.size, row.gpu) for row in rows if row.gpu is not None])
     found = [_curve("C", "CPU", "cpu", latency), *gpu]
     if what_if == ONE_THREAD:
@@ -124,7 +124,11 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
             for row, there in worlds
             if there is not None and row.cpu is not None and row.cpu.latency_ns is not None
         ]
-        label = f"GPU {COLUMNS[Key.MOVED].heading}, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
+        label = (
+            f"{first} {COLUMNS[Key.MOVED].heading}, pinned"
+            if what_if == PINNED
+            else f"{first}, {BY_KEY[what_if].label}"
+        )
         found.append(_curve("W", label, "key", points))
     return found
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import DEVICE, RECORDED, Device, place
+from cpugpu_tui.model import DEVICE, RECORDED, RECORDED_GPU, Device, place
 from cpugpu_tui.model.quantities import counted, joined, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, once
@@ -134,6 +134,11 @@ def beside_words(run: RunState) -> str:
     """Return the first words about a run whose GPU was recorded: on what; empty if all was measured here."""
     gpu = run.gpu
     return f"Your CPU against a recorded server ({gpu.label})" if gpu is not None and gpu.name == RECORDED else ""
+
+
+def gpu_name(run: RunState) -> str:
+    """Return what a chart calls the first GPU: `GPU`, its name among several, or `recorded GPU`."""
+    return RECORDED_GPU if beside_words(run) else run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
 
 
 def device_texts(run: RunState) -> list[str]:

@@ -148,6 +148,9 @@ MOST_STARTS, MOST_ROUNDS, LONGEST_NS = 20, 100, 1e15
 
 LONGEST_NAME = 80
 
+_NAME = re.compile(r"[a-z0-9-]{1,40}")
+"""Names of workloads, variants and dtypes."""
+
 FOLDER = "references"
 """Folder of the shipped files beside this one, and of those that a person gave, in the data folder."""
 
@@ -259,6 +262,10 @@ def read(data: bytes, name: str) -> Reference:
 
 def _wrong(found: Reference) -> Iterator[str]:
     """Yield the names of values that no machine can have."""
+    if not printable(found.gpu).strip():
+        yield "name of a GPU"
+    if not {*found.readings} <= {*READINGS}:
+        yield "name of a reading"
     if not 0 < found.cores < 1e5:
         yield "number of cores"
     if not 0 < found.starts <= MOST_STARTS:
@@ -278,6 +285,8 @@ def _wrong(found: Reference) -> Iterator[str]:
     if len(set(keys)) < len(keys):
         yield "list of cases: one is in it twice"
     for each in found.cases:
+        if not all(_NAME.fullmatch(name) for name in each.sweep):  # they are shown where work is refused
+            yield "name of work"
         if not 0 < each.size <= model.MAX_SIZE:
             yield "size"
         if not 0 < len(each.starts) <= MOST_STARTS or not all(start.get(model.LATENCY) for start in each.starts):

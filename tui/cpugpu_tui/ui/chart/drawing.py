@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import RESIDENT
-from cpugpu_tui.model import SweepKey, work_name
+from cpugpu_tui.model import RECORDED, RECORDED_GPU, SweepKey, work_name
 from cpugpu_tui.model.quantities import count_of, named, size_text, time_text
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
 from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_text, where
@@ -172,7 +172,8 @@ def _which(marked: Row, options: ChartOptions) -> str:
 
 def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
     size, times_text = spelled(named(axis, "=", row.case.size), glyphs), []
-    for name, times in (("CPU", row.cpu), ("GPU", row.gpu)):
+    gpu = RECORDED_GPU if row.gpu is not None and row.gpu.device == RECORDED else "GPU"
+    for name, times in (("CPU", row.cpu), (gpu, row.gpu)):
         if times is not None and times.latency_ns is not None:
             times_text.append(f"{name} {spelled(time_text(times.latency_ns), glyphs)}")
     return ", ".join((size, *times_text))
