@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.app import fake_run
-from tests.helpers.app.looking import screen_lines, shown, text_of
+from tests.helpers.app.looking import reads, screen_lines, shown, text_of
 from tests.helpers.runs.references import reference
 
 from cpugpu_tui import model
@@ -45,6 +45,10 @@ async def test_one_key_times_the_cpu_and_shows_it_beside_the_recorded_gpu() -> N
         assert all("~" in line for line in shown(pilot))  # each row has its mark
         assert not any(each.gpu_ns for each in points_of(app.state.run))
         assert app.state.again == session.plan  # `r` repeats it
+        await pilot.press("w")
+        assert "What if the copies are included? The recorded GPU " in text_of(pilot, "#answer")
+        await pilot.press("enter")
+        await reads(pilot, "~ less certain: the GPU's times were recorded on another machine")
 
 
 async def test_without_a_gpu_the_first_screen_names_the_key() -> None:

@@ -168,7 +168,8 @@ def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
             return found
     sentences: list[tuple[str, str]] = []
     if situation.live:
-        sentences.append(("Waiting for the first size to finish on both devices.", "muted"))
+        devices = "the CPU" if run.plan.beside else "both devices"
+        sentences.append((f"Waiting for the first size to finish on {devices}.", "muted"))
     elif situation.replay:
         sentences.append(("This is a replay of recorded telemetry. Nothing can be run.", "strong"))
         sentences.append(("Start cpugpu-tui without --replay to run a workload.", "muted"))

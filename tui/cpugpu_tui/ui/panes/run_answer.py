@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.model import SweepKey, work_name
+from cpugpu_tui.model import RECORDED_GPU, SweepKey, work_name
 from cpugpu_tui.render.answers import answer_lines, answers, leading_answers, lines_beside_table
 from cpugpu_tui.render.curves import BY_KEY, finished_rows
+from cpugpu_tui.render.gpus import beside_words
 from cpugpu_tui.render.sentences import NARROW_PICTURE, PICTURE, cut_short, table_lines
 from cpugpu_tui.render.sweep_words import where
 from cpugpu_tui.report.conditions import Condition
@@ -68,16 +69,17 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
         return ""
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
     prefix = f"{work_name(sweep)}: " if several else ""
+    gpu = RECORDED_GPU if beside_words(run) else "GPU"
     if key == RESIDENT:
-        return f"{prefix}With {BY_KEY[key].label}, the GPU {_outcome(measured, axis)}."
+        return f"{prefix}With {BY_KEY[key].label}, the {gpu} {_outcome(measured, axis)}."
     if key == ONE_THREAD and {row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated} == {1}:
-        return f"{prefix}These CPU times already use one thread: the GPU {_outcome(measured, axis)}."
+        return f"{prefix}These CPU times already use one thread: the {gpu} {_outcome(measured, axis)}."
     head = f"{prefix}{BY_KEY[key].question}"
     other = found.under(key)
     if other.kind == NONE_TIMED:
         remedy = " Set threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
         return f"{head} Not measured.{remedy}"
-    head += f" The GPU {_outcome(other, axis, is_measured=key in MEASURED)}"
+    head += f" The {gpu} {_outcome(other, axis, is_measured=key in MEASURED)}"
     if where(other) == where(measured):
         return f"{head}, so this changes nothing."
     if {measured.kind, other.kind} & {*WITHOUT_WINNER, UP_TO}:

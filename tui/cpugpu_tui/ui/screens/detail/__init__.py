@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cpugpu_tui.model import RECORDED
 from cpugpu_tui.model.quantities import count_of, factor, joined
 from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
 from cpugpu_tui.render.sweep_words import WITHIN_START, ends_text
@@ -128,7 +129,8 @@ def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:
     crowded = crowded_threads(run, row)
     lines: list[Spans] = []
     for mark, names in devices.items():
-        lines += wrapped(f"~ less certain: on {joined(names)}, {mark_words(mark)}", width, "warn")
+        where = "" if RECORDED in names else f"on {joined(names)}, "
+        lines += wrapped(f"~ less certain: {where}{mark_words(mark)}", width, "warn")
     return [*lines, *(wrapped(f"{crowded}.", width, "warn") if crowded else [])]
 
 

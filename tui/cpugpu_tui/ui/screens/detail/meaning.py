@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cpugpu_tui.analysis import costs
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, SYNCHRONISE, SYSTEM, USER
+from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, RECORDED, SYNCHRONISE, SYSTEM, USER
 from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
 from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
@@ -259,7 +259,8 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     ]
     computed = [words for key, words in COMPUTED.items() if key in found]
     if computed:
-        lines += paragraph(f"computed from measured times: {', '.join(computed)}", width, "muted")
+        times = "these" if RECORDED in row.times else "measured"
+        lines += paragraph(f"computed from {times} times: {', '.join(computed)}", width, "muted")
     return lines
 
 
