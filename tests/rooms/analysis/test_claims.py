@@ -281,8 +281,7 @@ def test_only_finished_rows_of_float32_with_all_threads_count():
     found = points_of(replace(state, rows=rows))
     assert [each.key for each in found] == [("matmul", "default", 64)]
     assert found[0].comparison is not None
-    assert found[0].comparison.verdict == GPU_WINS
-    assert found[0].source == "this run"
+    assert (found[0].comparison.verdict, found[0].source) == (GPU_WINS, "this run")
 
 
 @pytest.fixture

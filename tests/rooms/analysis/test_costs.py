@@ -26,16 +26,14 @@ def taken_apart(
 
 def test_the_parts_of_a_resident_call_come_in_the_order_in_which_they_happen():
     found = taken_apart(20_000.0, 14_000.0, 2_000.0, 3_500.0)
-    assert found.parts == ((LAUNCH, 14_000.0), (KERNELS, 2_000.0), (WAIT, 3_500.0))
-    assert found.rest_ns == 500.0
+    assert (found.parts, found.rest_ns) == (((LAUNCH, 14_000.0), (KERNELS, 2_000.0), (WAIT, 3_500.0)), 500.0)
     assert found.largest == (LAUNCH, 0.7)
 
 
 def test_copies_come_first_and_last_and_fetching_is_the_wait():
     found = taken_apart(50_000.0, 14_000.0, 2_000.0, None, 28_000.0, 4_500.0)
     assert found.parts == ((TO_GPU, 28_000.0), (LAUNCH, 14_000.0), (KERNELS, 2_000.0), (BACK, 4_500.0))
-    assert found.rest_ns == 1_500.0
-    assert found.largest == (TO_GPU, 0.56)
+    assert (found.rest_ns, found.largest) == (1_500.0, (TO_GPU, 0.56))
 
 
 @given(TERM_NS, TERM_NS, TERM_NS, TERM_NS, COPY_NS, COPY_NS)

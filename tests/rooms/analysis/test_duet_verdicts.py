@@ -69,8 +69,7 @@ def test_pairs_after_the_look_that_decided_change_neither_word_nor_number():
 
 def test_between_two_looks_the_earlier_one_counts():
     (found,) = judge([duet(UNCLEAR[:9])])
-    assert found.verdict == UNDECIDED
-    assert found.change.base_runs == 7
+    assert (found.verdict, found.change.base_runs) == (UNDECIDED, 7)
 
 
 def test_fewer_pairs_than_the_first_look_have_no_verdict_and_no_interval():

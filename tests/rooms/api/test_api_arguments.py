@@ -174,8 +174,7 @@ def test_what_is_a_size_is_taken_as_one(n, sizes, planned):
 
 def test_names_of_torch_are_taken_as_names(planned):
     time_on("x", dtype=torch.float64, device=[torch.device("cpu"), "cuda:0"], rounds=torch.tensor(3), simulate=FAST)
-    assert planned[0].devices == ("cpu", "cuda:0")
-    assert planned[0].cases[0].dtype == "float64"
+    assert (planned[0].devices, planned[0].cases[0].dtype) == (("cpu", "cuda:0"), "float64")
     assert planned[0].rounds == 3
 
 

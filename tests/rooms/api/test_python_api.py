@@ -119,8 +119,7 @@ def test_a_function_that_torch_wrote_in_c_is_found_in_its_public_module():
 
 def test_an_importable_function_runs_in_a_process_of_its_own(module):
     found = time_on(module.scaled, 16, let={"x": "torch.rand(n)"}, **HERE)
-    assert found.where == "Ran in a process of its own."
-    assert found.receipt[0] == found.where
+    assert (found.where, found.receipt[0]) == ("Ran in a process of its own.", found.where)
     assert found.rows[0].failure == ""
     assert found.rows[0].cpu_ns is not None
     assert "Again: cpugpu-tui time" in found.table()

@@ -35,8 +35,7 @@ def test_it_prints_a_bar_for_each_workload_the_one_in_which_the_gpu_wins_first_o
     assert set(bars) == set(SOME.split(","))
     starts = [re.search("[▓█]", bar) for bar in bars.values()]
     places = [found.start() for found in starts if found is not None]
-    assert len(places) == len(bars)
-    assert places == sorted(places)
+    assert (len(places), places) == (len(bars), sorted(places))
     assert "█" in bars["matmul"]  # with copies too
     assert "█" not in bars["sort"]
     # The sentences are last; no row of a case is printed.
@@ -49,8 +48,7 @@ def test_it_prints_a_bar_for_each_workload_the_one_in_which_the_gpu_wins_first_o
 def test_json_holds_the_sentences_and_what_they_rest_on(history):
     (answer,) = (each for each in history("show", "1", "--json").objects if each["event"] == "Answer")
     (survey,) = answer["survey"]
-    assert survey["gpu"] == "cuda:0"
-    assert set(survey["resident"]["depends on size"]) == set(SOME.split(","))
+    assert (survey["gpu"], set(survey["resident"]["depends on size"])) == ("cuda:0", set(SOME.split(",")))
     assert survey["with_copies"]["depends on size"] == ["matmul"]
     assert "sort" in survey["with_copies"]["never"]
     printed = history("show", "1").out

@@ -85,8 +85,7 @@ def test_what_has_moved_fails(file, cpugpu, words):
     assert same.code == errors.EXIT_OK
     assert same.out.endswith("0 of 4 thresholds moved out of their brackets.\n")
     printed = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "-")
-    assert printed.out == file.read_text()
-    assert printed.err == "0 of 4 thresholds moved out of their brackets.\n"
+    assert (printed.out, printed.err) == (file.read_text(), "0 of 4 thresholds moved out of their brackets.\n")
     rewritten(file, faster=[["cuda", 16, 100], ["cpu", 500, 2048]], equal=[])
     done = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
     assert done.code == errors.EXIT_CHECK_FAILED

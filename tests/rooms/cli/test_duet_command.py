@@ -91,8 +91,7 @@ def test_two_percent_are_found_and_every_run_is_in_the_history(told_of_2_percent
     numbers = (told[side]["numbers"][0] for side in ("base", "new"))  # type: ignore[index]
     saved = comparison(cpugpu.here("compare", *numbers, "--json"))
     assert words_of(saved) == words_of(told)
-    assert saved["bands"] == told["bands"]
-    assert saved["verdicts"] == told["verdicts"]
+    assert (saved["bands"], saved["verdicts"]) == (told["bands"], told["verdicts"])
 
 
 def test_the_events_of_a_run_stay_together(told_of_2_percent):
@@ -194,6 +193,5 @@ def test_a_gate_that_is_exceeded_is_1_and_writes_its_reports(cpugpu, pythons, tm
 
 def test_a_gate_with_a_case_that_fails_on_both_sides_does_not_pass(cpugpu, pythons, words):
     done = cpugpu.here("gate", "matmul", "--against", pythons[0], "--simulate", f"{SIMULATED},error_size=64")
-    assert done.code == EXIT_CASES_FAILED
-    assert done.err.count("planted error") == 2
+    assert (done.code, done.err.count("planted error")) == (EXIT_CASES_FAILED, 2)
     words(done.out.splitlines()[-2])

@@ -77,8 +77,7 @@ def test_differences_come_first_then_a_verdict_for_every_case(slowed, words):
 
 def test_the_same_in_json_keeps_every_digit(slowed):
     (told,) = slowed.here("compare", "1", "10", "--json").objects
-    assert told["event"] == "Comparison"
-    assert told["base"]["numbers"] == [1, 2, 3, 4, 5]
+    assert (told["event"], told["base"]["numbers"]) == ("Comparison", [1, 2, 3, 4, 5])
     assert told["bands"] == {"latency": 0.02, "device": 0.005}
     large = [each for each in told["verdicts"] if "/256/" in each["cases"][0]["case"]]
     assert [(each["device"], each["metric"], each["verdict"]) for each in large] == [
@@ -135,8 +134,7 @@ def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu, words):
     assert out.count("TOO FEW RUNS") == 6
     words(out.splitlines()[-1])
     gate = cpugpu.here("gate", "--baseline", "1", "--new", "6")
-    assert gate.code == EXIT_UNFIT
-    assert gate.out.count("TOO FEW RUNS") == 6
+    assert (gate.code, gate.out.count("TOO FEW RUNS")) == (EXIT_UNFIT, 6)
     assert gate.out.count("all runs are identical") == 6
 
 
@@ -222,8 +220,7 @@ def test_too_few_runs_are_4_and_never_0(based, tmp_path):
     junit = tmp_path / "gate.xml"
     make_series(based, f"{SIMULATED},seed=50", runs=4)
     done = based.here("gate", "--new", "latest", "--junit", junit)
-    assert done.code == EXIT_UNFIT
-    assert done.out.count("TOO FEW RUNS") == 6
+    assert (done.code, done.out.count("TOO FEW RUNS")) == (EXIT_UNFIT, 6)
     assert ElementTree.parse(junit).getroot().get("errors") == "6"
 
 

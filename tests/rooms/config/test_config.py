@@ -131,12 +131,10 @@ def test_what_is_no_config_at_all_is_said(data, write, words):
 def test_a_flag_stands_above_the_environment_and_that_above_the_file(write, cpugpu):
     write('worker = "thread"\ncase_timeout = 30\ndevice = "cpu"\n')
     by_file = run(cpugpu, "matmul", "--size", 64)
-    assert by_file.environment["worker"] == "thread"
-    assert by_file.environment["case_timeout_s"] == 30
+    assert (by_file.environment["worker"], by_file.environment["case_timeout_s"]) == ("thread", 30)
     assert by_file.plan.devices == ("cpu",)
     by_variable = run(cpugpu, "matmul", "--size", 64, CPUGPU_WORKER="process", CPUGPU_DEVICE="cpu cuda")
-    assert by_variable.environment["worker"] == "process"
-    assert by_variable.plan.devices == ("cpu", "cuda")
+    assert (by_variable.environment["worker"], by_variable.plan.devices) == ("process", ("cpu", "cuda"))
     by_flag = run(cpugpu, "matmul", "--size", 64, "--case-timeout", 9, "--worker", "process", CPUGPU_WORKER="thread")
     assert (by_flag.environment["worker"], by_flag.environment["case_timeout_s"]) == ("process", 9)
 
@@ -204,8 +202,7 @@ def test_a_folder_into_which_nobody_may_look_is_said(tmp_path, words):
 
 def test_path_and_help_answer_beside_a_broken_file(write, cpugpu, words):
     path = write("theme = \n")
-    assert cpugpu.here("config", "path").out == f"{path}\n"
-    assert cpugpu.here("--help").code == 0
+    assert (cpugpu.here("config", "path").out, cpugpu.here("--help").code) == (f"{path}\n", 0)
     assert cpugpu.here("run", "--help").code == 0
     for command in (("config", "show"), ("history",), ("run", "matmul"), ()):
         done = cpugpu.here(*command)

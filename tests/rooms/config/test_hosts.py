@@ -53,8 +53,7 @@ def test_an_inventory_says_how_each_host_is_reached(tmp_path):
     assert (slurm.gpus, slurm.cpus) == (4, 32)
     assert slurm.options == ("--partition=gpu", "--account=my lab")
     assert slurm.env == {"OMP_NUM_THREADS": "8", "A": "2"}
-    assert hosts["me@10.0.0.7"].template == ("docker", "exec", "-i", "{host}")
-    assert hosts["me@10.0.0.7"].pre == ()
+    assert (hosts["me@10.0.0.7"].template, hosts["me@10.0.0.7"].pre) == (("docker", "exec", "-i", "{host}"), ())
 
 
 def test_a_plain_file_is_a_name_a_line(tmp_path):

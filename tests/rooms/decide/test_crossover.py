@@ -250,8 +250,7 @@ def test_a_size_without_a_logarithm_is_no_point(size):
 def test_neighbours_at_the_far_end_of_the_numbers_have_a_point_between_them():
     """Neighbouring sizes whose logarithms are equal as floats."""
     found = crossovers.crossover([point(10**17, CPU_WINS), point(10**17 + 1, GPU_WINS)])
-    assert found.kind == crossovers.RISES
-    assert found.point == pytest.approx(1e17)
+    assert (found.kind, found.point) == (crossovers.RISES, pytest.approx(1e17))
 
 
 # ------------------------------------------------------------------ any numbers

@@ -107,9 +107,7 @@ def test_the_interval_widens_with_the_correlation_of_the_run():
 def test_a_case_counts_once_in_the_pool_of_its_run():
     pool, noise = Pool(), random.Random(4)
     one, other = (correlation(series(noise, 0.5, 10)) for _ in range(2))
-    assert pool.others("a", one) == NONE
-    assert pool.others("a", one) == NONE
-    assert pool.others("b", other) == one
+    assert (pool.others("a", one), pool.others("a", one), pool.others("b", other)) == (NONE, NONE, one)
     assert pool.others("a", one) == pytest.approx(other)
 
 

@@ -57,8 +57,7 @@ def test_it_names_the_machine_and_nobody(whole):
     assert gpu == "NVIDIA H200"
     assert "Xeon" in cpu
     assert (driver.split()[0], torch.split()[0], len(date)) == ("driver", "torch", 10)
-    assert whole.environment["hostname"] == "host"
-    assert whole.environment["argv"] == []
+    assert (whole.environment["hostname"], whole.environment["argv"]) == ("host", [])
     for run in whole.runs:
         for read in (event for event in run.events if isinstance(event, TelemetryRead)):
             for gpu_read in read.gpus:
@@ -93,8 +92,7 @@ def test_a_database_and_its_exports_give_the_same_file(whole, tmp_path):
         exports[-1].write_bytes(gzip.decompress(packed([run])).partition(b"\n")[2])
     made = recording(database, ())
     assert made == recording(database, ()), "the same runs give the same file"
-    assert made == recording(exports[0], [str(exports[1])])
-    assert made == packed(runs)
+    assert (made, made) == (recording(exports[0], [str(exports[1])]), packed(runs))
     assert unpacked(made, "it").runs == tuple(runs)
     assert [run.name for run in unpacked(recording(database, ["2"]), "it").runs] == ["mnist-mlp"]
 

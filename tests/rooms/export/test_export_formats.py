@@ -59,8 +59,7 @@ def test_csv_has_every_sample_when_asked():
 
 def test_no_cell_is_a_formula():
     (row, *_) = table(export_runs.run(name='=HYPERLINK("http://evil")', workload="@sum"))
-    assert row["name"] == '\'=HYPERLINK("http://evil")'
-    assert row["workload"] == "'@sum"
+    assert (row["name"], row["workload"]) == ('\'=HYPERLINK("http://evil")', "'@sum")
 
 
 def test_markdown_is_a_table_with_the_answer():

@@ -35,8 +35,7 @@ def test_an_export_that_does_not_fit_leaves_the_old_file(cpugpu, full_disk):
 def test_a_run_whose_files_do_not_fit_is_kept_and_shown(cpugpu, full_disk):
     # A process of its own: what a failed write leaves open would keep the disk from being unmounted.
     done = cpugpu(*RUN, "--export", full_disk / "x.json", "--tensorboard", full_disk, PYTHONUNBUFFERED="1")
-    assert done.code == EXIT_UNFIT
-    assert done.err.count("full") == 2
+    assert (done.code, done.err.count("full")) == (EXIT_UNFIT, 2)
     assert "Traceback" not in done.err
     assert "run 1" in done.out
     assert (full_disk / "x.json").read_text() == "old cpugpu-tui export"
@@ -48,5 +47,4 @@ def test_a_stream_to_a_full_device_is_said(cpugpu):
     command = [sys.executable, "-m", "cpugpu_tui", "export"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=cpugpu.environment(), timeout=120)
-    assert done.returncode == EXIT_UNFIT
-    assert done.stderr.decode().count("\n") == 1
+    assert (done.returncode, done.stderr.decode().count("\n")) == (EXIT_UNFIT, 1)

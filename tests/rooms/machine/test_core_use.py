@@ -39,14 +39,12 @@ def test_other_processes_are_named_with_the_cores_that_they_used():
     assert [(user.command, user.cores) for user in found.others] == [
         ("python", pytest.approx(1.1)), ("sshd", pytest.approx(0.2))
     ]  # fmt: skip
-    assert found.other_processes == 2
-    assert found.own_cores == pytest.approx(1.0)
+    assert (found.other_processes, found.own_cores) == (2, pytest.approx(1.0))
 
 
 def test_ourselves_our_children_and_whoever_started_us_are_no_others():
     found = used_in_a_second({}, dict.fromkeys((OWN, APP, SIBLING, CHILD), SECOND))
-    assert found.others == ()
-    assert found.own_cores == pytest.approx(4.0)
+    assert (found.others, found.own_cores) == ((), pytest.approx(4.0))
 
 
 def test_in_one_process_with_the_interface_the_shells_other_jobs_are_others():

@@ -41,8 +41,7 @@ def test_throttled_time_is_counted_from_the_edge_on(fake_nvml):
     assert passage(before, gpu.edge()).throttled_ns == {"power-capped": 0.0, "sync-boost": 0.0, "thermal": 0.0}
     fake_nvml.set("field:74", 15_814_000_000_000 + 40_000_000)
     seen = passage(before, Edge(before.at_ns + 100e6, throttled_ns=gpu.edge().throttled_ns))
-    assert seen.throttled_ns["power-capped"] == 40e6
-    assert seen.marks == ("power-capped",)
+    assert (seen.throttled_ns["power-capped"], seen.marks) == (40e6, ("power-capped",))
 
 
 def test_each_value_of_a_case_has_a_number_or_its_own_reason(fake_nvml):

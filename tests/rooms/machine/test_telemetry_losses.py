@@ -67,8 +67,7 @@ def test_the_only_gpu_lost_comes_back_in_a_new_session(library, nvml, clock):
     clock.now_s += SLOW_S
     (back,) = rows_of(nvml)
     assert back == before
-    assert library.names().count("nvmlInitWithFlags") == 2
-    assert library.open_sessions == 1
+    assert (library.names().count("nvmlInitWithFlags"), library.open_sessions) == (2, 1)
 
 
 def test_a_gpu_that_the_driver_drops_keeps_its_row(library, nvml, clock):

@@ -102,8 +102,7 @@ def test_a_size_that_was_never_reached_does_not_split_what_is_near_enough():
 
 def test_a_segment_carries_the_upper_bound_of_its_cost():
     (part,) = segments.segments_of(sizes("GgG"))
-    assert part.inside == (128,)
-    assert part.cost == pytest.approx(1 / 0.95 - 1)
+    assert (part.inside, part.cost) == ((128,), pytest.approx(1 / 0.95 - 1))
     (undecided,) = segments.segments_of(sizes("?"))
     assert undecided.cost == pytest.approx(1 / 0.7 - 1), "the better of both choices"
     (untimed,) = segments.segments_of(sizes("x"))

@@ -59,8 +59,7 @@ def test_a_calibration_keeps_its_ceilings_and_does_not_appear_in_the_history(sto
     assert [type(event).__name__ for event in events] == [
         "RunStarted", "DevicesFound", "Progressed", "CeilingsMeasured", "RunFinished",
     ]  # fmt: skip
-    assert store.ceilings("node1", "2.11") == (CEILINGS,)
-    assert store.runs() == []
+    assert (store.ceilings("node1", "2.11"), store.runs()) == ((CEILINGS,), [])
 
 
 def test_ceilings_are_kept_before_they_are_shown():

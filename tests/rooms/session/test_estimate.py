@@ -145,8 +145,7 @@ def test_threads_of_another_number_have_no_rate_on_the_card():
 
 def test_the_memory_is_that_of_the_largest_case():
     found = estimate(PLAN, 1, (), NOTHING_EARLIER, ())
-    assert found.memory_bytes == 3 * 1024**2 * 4
-    assert found.memory_case == Case("matmul", 1024)
+    assert (found.memory_bytes, found.memory_case) == (3 * 1024**2 * 4, Case("matmul", 1024))
 
 
 def test_only_the_agent_knows_a_workload_of_ones_own(words):

@@ -54,8 +54,7 @@ def merged(*messages: tuple[int, Message], count: int = 2) -> list[Message]:
 
 def test_a_run_begins_when_every_agent_is_ready_and_every_gpu_known():
     merge = Merge(2)
-    assert merge.take(1, HELLO) == []
-    assert merge.take(0, HELLO) == [HELLO]
+    assert (merge.take(1, HELLO), merge.take(0, HELLO)) == ([], [HELLO])
     started = CaseStarted(case=FIRST)
     assert merge.take(1, found("cuda:1")) == []
     assert merge.take(1, started) == [], "nothing comes before the devices"
@@ -155,8 +154,7 @@ def test_each_agent_gets_one_gpu_and_noise_of_its_own():
     assert [plan.devices for plan in plans if plan] == [("cuda:0",), ("cuda:1",)]
     assert len({plan.simulation for plan in plans if plan}) == 2
     for row in state.rows.values():
-        assert row.status == "ok"
-        assert sorted(row.gpus) == ["cuda:0", "cuda:1"]
+        assert (row.status, sorted(row.gpus)) == ("ok", ["cuda:0", "cuda:1"])
         assert row.times["cuda:0"].latency_ns != row.times["cuda:1"].latency_ns
 
 

@@ -226,5 +226,4 @@ def test_running_what_a_run_of_own_workloads_prints_runs_the_same_cases(cpugpu, 
     assert cpugpu.here(*shlex.split(line)[1:]).code == 0
     with cpugpu.store() as store:
         ran, repeated = ([case.key for case in store.plan_of(store.find(number)).cases] for number in "12")
-    assert ran == repeated
-    assert len(ran) == 5
+    assert (ran, len(ran)) == (repeated, 5)

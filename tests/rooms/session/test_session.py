@@ -72,8 +72,7 @@ def test_the_devices_are_told_once():
 
 def test_ids_sort_by_time():
     ids = [new_id() for _ in range(50)]
-    assert sorted(ids, key=lambda one: one[:11]) == ids
-    assert len(set(ids)) == 50
+    assert (sorted(ids, key=lambda one: one[:11]), len(set(ids))) == (ids, 50)
 
 
 # ------------------------------------------------------------------ saved before shown
@@ -102,9 +101,7 @@ def test_a_case_is_saved_whole_before_it_is_shown():
 def test_the_run_itself_is_saved_first_and_its_number_shown():
     log = logged_run(three_cases(), well)
     assert [entry[:2] for entry in log[:1]] == [("saved", "run")]
-    assert log[1][1].number == 7
-    assert log[-2][:2] == ("saved", "end")
-    assert log[-1][1] == log[-2][2]
+    assert (log[1][1].number, log[-2][:2], log[-1][1]) == (7, ("saved", "end"), log[-2][2])
 
 
 def test_a_crashed_case_is_saved_with_what_was_known_of_it():

@@ -255,8 +255,7 @@ def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch):
 
     session._next = next_soon  # type: ignore[method-assign]
     stop_after_first(session, agents, "stop", [])
-    assert agents.agents[0].ended == [False]
-    assert agents.agents[0].commands == ["stop"]
+    assert (agents.agents[0].ended, agents.agents[0].commands) == ([False], ["stop"])
 
 
 def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch):

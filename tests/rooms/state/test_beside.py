@@ -94,8 +94,7 @@ def test_a_size_between_two_is_taken_only_where_the_curve_is_known_to_be_straigh
     smooth, stepped = Curve(reference().cases), Curve(reference(jump=500).cases)
     found = smooth.at(1700)
     assert found is not None
-    assert found.latency_ns == pytest.approx(gpu_ns(1700), rel=0.03)
-    assert found.marks == (RECORDED, INTERPOLATED)
+    assert (found.latency_ns, found.marks) == (pytest.approx(gpu_ns(1700), rel=0.03), (RECORDED, INTERPOLATED))
     assert stepped.at(600) is None  # the step lies here
     assert stepped.at(1700) is not None
     exact, outside = smooth.at(1000), smooth.at(4096)
@@ -121,8 +120,7 @@ def test_claims_comparisons_and_thresholds_see_what_was_measured_alone(history, 
     mine, others = measured_state(joined), measured_state(plain)
     assert mine is not None
     assert others is not None
-    assert mine.cases == others.cases
-    assert mine.facts == others.facts
+    assert (mine.cases, mine.facts) == (others.cases, others.facts)
     with pytest.raises(UnfitError):
         thresholds_of(joined)
     made = history("thresholds", "make", "--run", "1", "--out", tmp_path / "x.json")

@@ -110,8 +110,7 @@ def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_stati
     times = run.rows[CASE.key].gpu
     assert times.marks == ("throttled", "shared-gpu")
     # With and without marked half-rounds: both are there (R6).
-    assert times.samples[model.LATENCY] == (1e6 + 1, 1e6 + 2)
-    assert times.clean_ns == (1e6 + 1,)
+    assert (times.samples[model.LATENCY], times.clean_ns) == ((1e6 + 1, 1e6 + 2), (1e6 + 1,))
 
 
 def test_a_case_that_starts_again_forgets_the_edges_of_its_first_attempt():
@@ -157,8 +156,7 @@ def test_a_saved_run_says_the_same_of_its_machine(store):
     for event in store.load("r"):
         kept = kept.apply(event)
     key = plan.cases[0].key
-    assert kept.rows[key].gpu == live.rows[key].gpu
-    assert kept.idle == live.idle
+    assert (kept.rows[key].gpu, kept.idle) == (live.rows[key].gpu, live.idle)
     assert condition(kept, kept.rows[key], kept.rows[key].gpu).throttles  # type: ignore[arg-type]
 
 
@@ -173,8 +171,7 @@ def test_json_has_the_condition_of_each_result_live_and_saved(cpugpu):
     assert cpu["joules_per_call"] == {"value": None, "reason": "not-supported"}
     assert gpu["sm_clock_mhz"] == {"value": 1980.0, "reason": None}
     assert gpu["joules_per_call"]["value"] > 0
-    assert gpu["throttled"] == []
-    assert len(gpu["others"]) == 1
+    assert (gpu["throttled"], len(gpu["others"])) == ([], 1)
     assert "99999" in gpu["others"][0]
     assert gpu["shared"] is True
 

@@ -77,8 +77,7 @@ def test_times_are_the_same_and_take_more_events():
     whole, packed = times_of(*EVENTS), times_of(*EVENTS).packed()
     assert packed.round_ns == whole.round_ns == {1: 4.0, 2: 5.0, 3: 5.0}
     assert packed.clean_ns == whole.clean_ns == (3.0, 5.0, 5.0, 5.0)
-    assert packed.other_round_ns == whole.other_round_ns
-    assert packed.edges == whole.edges
+    assert (packed.other_round_ns, packed.edges) == (whole.other_round_ns, whole.edges)
     assert list(packed.clocks_mhz) == list(whole.clocks_mhz)
     later = packed.with_half_round(half(4, 9.0, 9.0, marks=("starved",)))
     assert later.samples == times_of(*EVENTS, half(4, 9.0, 9.0, marks=("starved",))).samples

@@ -265,8 +265,7 @@ def test_a_gpu_that_hangs_leaves_the_others_histories_whole():
     first = reading(5.0).gpus[0]
     state = TelemetryState().apply(model.TelemetryRead(gpus=(first, replace(first, index=1)), mono_ns=10**9))
     state = state.apply(model.TelemetryRead(gpus=(*aged((first,), 1.0), replace(first, index=1)), mono_ns=2 * 10**9))
-    assert state.history["gpu0/power_mw"] == (5.0, None)
-    assert state.history["gpu1/power_mw"] == (5.0, 5.0)
+    assert (state.history["gpu0/power_mw"], state.history["gpu1/power_mw"]) == ((5.0, None), (5.0, 5.0))
 
 
 def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer():

@@ -192,8 +192,7 @@ def test_a_case_that_cannot_be_written_does_not_hold_up_the_next(live):
     live.finish_case(1)
     live.unlock()
     live.outbox.flush(LONG_S)
-    assert live.saved_cases() == keys(1)
-    assert live.unsaved_cases == set(keys(0))
+    assert (live.saved_cases(), live.unsaved_cases) == (keys(1), set(keys(0)))
     assert not live.outbox.unsaved.waiting
 
 

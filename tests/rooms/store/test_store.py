@@ -186,8 +186,7 @@ def test_a_stored_run_looks_like_the_live_one_did(store):
         live = live.apply(event)
     for event in store.load("20260101-aaaa"):
         stored = stored.apply(event)
-    assert stored == live
-    assert stored.rows[first.key].times["cpu"].samples["latency"] == (10.0, 11.0)
+    assert (stored, stored.rows[first.key].times["cpu"].samples["latency"]) == (live, (10.0, 11.0))
 
 
 def test_a_case_committed_twice_counts_once(store):
@@ -235,10 +234,8 @@ def test_two_writers_share_the_numbers(store):
 def test_a_run_is_found_by_number_latest_and_prefix(store):
     for run_id in ("20260101-aaaa", "20260102-bbbb", "20260102-cccc"):
         store.begin_run(started(run_id))
-    assert store.find("2") == "20260102-bbbb"
-    assert store.find("latest") == "20260102-cccc"
-    assert store.find("20260101") == "20260101-aaaa"
-    assert store.find("20260102-bbbb") == "20260102-bbbb"
+    assert (store.find("2"), store.find("latest")) == ("20260102-bbbb", "20260102-cccc")
+    assert (store.find("20260101"), store.find("20260102-bbbb")) == ("20260101-aaaa", "20260102-bbbb")
 
 
 def test_a_number_wins_over_an_id_that_begins_with_it(store):

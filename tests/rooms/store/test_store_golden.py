@@ -40,8 +40,7 @@ def test_a_database_of_any_version_shows_its_runs(version, tmp_path):
         second, first = store.runs()
         assert (first.name, first.status, first.cases_ok, first.cases_failed) == ("matmul", "done", 2, 0)
         assert (second.name, second.status, second.cases_ok, second.cases_failed) == ("vector-dot", "done", 1, 1)
-        assert first.devices == ("simulated CPU", "simulated GPU")
-        assert first.hostname == "node1"
+        assert (first.devices, first.hostname) == (("simulated CPU", "simulated GPU"), "node1")
         state = RunState()
         for event in store.load(first.run_id):
             state = state.apply(event)
@@ -96,8 +95,7 @@ def test_runs_of_an_older_version_share_machine_and_environment(version, tmp_pat
 def test_tags_and_baselines_are_found_again(tmp_path):
     with closing(Store.open(golden(NEWEST, tmp_path))) as store:
         first = store.summary(store.find("1"))
-        assert first.tags == ("golden",)
-        assert first.baselines == ("main",)
+        assert (first.tags, first.baselines) == (("golden",), ("main",))
         assert store.baseline("main") == first.series_id
 
 

@@ -55,8 +55,7 @@ def numbered(events: Sequence[model.Event], number: int) -> list[model.Event]:
 
 
 def test_an_imported_run_is_the_run_that_was_exported(store):
-    assert store.import_run(stream("r1")) == 1
-    assert store.load("r1") == numbered(stream("r1"), 1)
+    assert (store.import_run(stream("r1")), store.load("r1")) == (1, numbered(stream("r1"), 1))
     (run,) = store.runs()
     assert (run.status, run.cases_ok, run.cases_failed, run.hostname) == ("done", 2, 1, "node1")
     assert run.devices == ("Some CPU", "Some GPU")
@@ -64,8 +63,7 @@ def test_an_imported_run_is_the_run_that_was_exported(store):
 
 def test_a_run_is_imported_once(store):
     store.import_run(stream("r1"))
-    assert store.import_run(stream("r2")) == 2
-    assert store.import_run(stream("r1")) == 1
+    assert (store.import_run(stream("r2")), store.import_run(stream("r1"))) == (2, 1)
     assert [run.run_id for run in store.runs()] == ["r2", "r1"]
     assert integrity_check(store) == []
 
@@ -73,8 +71,7 @@ def test_a_run_is_imported_once(store):
 def test_a_stream_that_was_broken_off_is_an_interrupted_run(store):
     events = stream("r1", done=False)[:-1]  # the last case is not over
     store.import_run(events)
-    assert store.runs()[0].status == "interrupted"
-    assert store.load("r1") == numbered(events[:-1], 1)
+    assert (store.runs()[0].status, store.load("r1")) == ("interrupted", numbered(events[:-1], 1))
 
 
 @pytest.mark.parametrize("events", [[], [model.RunFinished(status="done")]])
@@ -93,8 +90,7 @@ def test_a_series_is_its_runs_that_measured_something(store):
     store.import_run(stream("r3")[:1])
     store.import_run(stream("r4", "s2"))
     store.begin_run(model.RunStarted(run_id="r5", series_id="s1", plan=model.Plan("matmul", ()), environment={}))
-    assert store.runs_of(store.series_of("r1")) == ["r1", "r2"]
-    assert store.runs_of("nothing") == []
+    assert (store.runs_of(store.series_of("r1")), store.runs_of("nothing")) == (["r1", "r2"], [])
     with pytest.raises(UsageError, match="'r9'"):
         store.series_of("r9")
 
@@ -115,8 +111,7 @@ def test_a_baseline_is_a_name_of_a_series(store):
 def test_tags_are_given_and_taken(store):
     store.import_run(stream("r1"))
     assert store.tag("r1", ["b", "a", "b"]) == ("a", "b")
-    assert store.tag("r1", ["c"], ["a", "never"]) == ("b", "c")
-    assert store.runs()[0].tags == ("b", "c")
+    assert (store.tag("r1", ["c"], ["a", "never"]), store.runs()[0].tags) == (("b", "c"), ("b", "c"))
 
 
 def test_words_and_tags_choose_runs(store):
@@ -155,8 +150,7 @@ def test_what_another_run_needs_stays(store):
     store.import_run(stream("r2"))
     store.set_baseline("main", "s1")
     store.delete("r1")
-    assert store.load("r2") == numbered(stream("r2"), 2)
-    assert store.baselines() == {"main": "s1"}
+    assert (store.load("r2"), store.baselines()) == (numbered(stream("r2"), 2), {"main": "s1"})
     assert integrity_check(store) == []
     assert store.import_run(stream("r1")) == 3  # a number is never given twice
 
@@ -237,8 +231,7 @@ def test_a_merge_brings_everything_once(store, tmp_path):
     assert (first.added, first.known, first.running, first.baselines) == (1, 1, 1, ("mine",))
     assert (again.added, again.known) == (0, 2)
     assert [run.run_id for run in store.runs()] == ["r1", "r3", "r2"]
-    assert store.load("r1") == numbered(stream("r1"), 3)
-    assert store.runs()[0].tags == ("a",)
+    assert (store.load("r1"), store.runs()[0].tags) == (numbered(stream("r1"), 3), ("a",))
     assert store.baselines() == {"main": "s1", "mine": "s9"}
     assert integrity_check(store) == []
 

@@ -129,8 +129,7 @@ def test_a_damaged_database_is_kept_aside_and_a_new_one_begun(tmp_path, words):
         (aside,) = tmp_path.glob("results.db.damaged-*")
         words(store.remark.replace(str(tmp_path), "/data").replace(aside.name, "results.db.damaged-TIME"))
         assert aside.read_bytes() == damaged
-        assert store.runs() == []
-        assert store.begin_run(STARTED) == 1
+        assert (store.runs(), store.begin_run(STARTED)) == ([], 1)
     with closing(Store.open(path)) as store:
         assert store.remark is None
         assert len(store.runs()) == 1
@@ -342,8 +341,7 @@ def test_ceilings_are_kept_per_machine_and_torch_build_the_newest_of_each_device
         ):  # fmt: skip
             store.keep_ceilings(found)
         assert store.ceilings("node1", "2.11") == (ceilings_of("cpu", 3), ceilings_of("cuda:0", 2, uuid="GPU-1"))
-        assert store.ceilings("node3", "2.11") == ()
-        assert len(store.ceilings()) == 4
+        assert (store.ceilings("node3", "2.11"), len(store.ceilings())) == ((), 4)
 
 
 def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):

@@ -44,8 +44,7 @@ HYPERTHREADED = {0: "0,4", 1: "1,5", 2: "2,6", 3: "3,7", 4: "0,4", 5: "1,5", 6: 
 )
 def test_two_threads_of_a_core_are_one_core(tree, allowed, cpus, cores):
     tree.cores(HYPERTHREADED, allowed)
-    assert procfs.affinity_cores(tree.root) == cpus
-    assert procfs.physical_cores(tree.root) == cores
+    assert (procfs.affinity_cores(tree.root), procfs.physical_cores(tree.root)) == (cpus, cores)
 
 
 def test_without_a_status_line_the_system_call_answers(tree):
@@ -101,8 +100,7 @@ MEMINFO = "MemTotal:       67108864 kB\nMemFree:  1 kB\nMemAvailable:   50331648
 
 def test_memory_of_the_machine(tree):
     tree.write("proc/meminfo", MEMINFO)
-    assert procfs.memory_total_bytes(tree.root) == 64 * GIB
-    assert procfs.memory_used_bytes(tree.root) == 16 * GIB
+    assert (procfs.memory_total_bytes(tree.root), procfs.memory_used_bytes(tree.root)) == (64 * GIB, 16 * GIB)
     assert procfs.available_memory_bytes(tree.root) == 48 * GIB
 
 

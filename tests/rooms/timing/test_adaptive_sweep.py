@@ -155,8 +155,7 @@ def test_the_next_agent_of_a_survey_has_the_time_that_is_left():
     assert plan.search.limit_s is not None
     for elapsed_s, limit_s in ((30.0, plan.search.limit_s - 30.0), (1000.0, 0.001)):
         again = remaining.plan(elapsed_s)
-        assert again.search.limit_s == limit_s
-        assert again.max_seconds == max(500.0 - elapsed_s, 0.001)
+        assert (again.search.limit_s, again.max_seconds) == (limit_s, max(500.0 - elapsed_s, 0.001))
 
 
 class Stopping(Recorder):

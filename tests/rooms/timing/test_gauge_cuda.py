@@ -59,8 +59,7 @@ def test_a_round_trip_waits_for_every_launch(gauge, monkeypatch):
     made, log = gauge
     monkeypatch.setattr(made, "_smallest", lambda: lambda: log.append("launch"))
     made.round_trip_ns()
-    assert log[::2] == ["launch"] * (len(log) // 2)
-    assert log[1::2] == ["wait"] * (len(log) // 2)
+    assert (log[::2], log[1::2]) == (["launch"] * (len(log) // 2), ["wait"] * (len(log) // 2))
 
 
 @pytest.mark.parametrize("direction", ["h2d_pageable", "d2h_pageable"])

@@ -171,10 +171,8 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest(words):
     assert status == "stopped"
     state = state_of(plan, recorder)
     statuses = [row.status for row in state.rows.values()]
-    assert state.settled == len(SIZES)
-    assert state.failed == 0
-    assert statuses[:2] == ["ok", "ok"]
-    assert set(statuses[-3:]) == {"skipped"}
+    assert (state.settled, state.failed) == (len(SIZES), 0)
+    assert (statuses[:2], set(statuses[-3:])) == (["ok", "ok"], {"skipped"})
     failures = recorder.of(model.CaseFailed)
     assert {event.kind for event in failures} == {"skipped"}
     words(list({event.message for event in failures}))
@@ -191,8 +189,7 @@ def test_a_case_with_a_complete_round_keeps_its_times():
     plan = plan_of(64, 128)
     _, recorder = stopped_after(model.DeviceSampled, 5, plan)  # two once, two of round 1, one of round 2
     row = next(iter(state_of(plan, recorder).rows.values()))
-    assert row.status == "ok"
-    assert row.own_comparison.rounds == 1
+    assert (row.status, row.own_comparison.rounds) == ("ok", 1)
 
 
 def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time, words):

@@ -78,8 +78,7 @@ def test_it_can_be_ended_at_any_time(agent, at_once, number):
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
     agent.end(at_once=at_once)
     gone = next_of(inbox, Gone)
-    assert gone.exit_code == -number
-    assert gone.manner == f"was killed by {number.name}"
+    assert (gone.exit_code, gone.manner) == (-number, f"was killed by {number.name}")
     agent.end(at_once=True)  # harmless when it is over
     agent.command("stop")
 

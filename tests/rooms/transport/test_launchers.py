@@ -28,8 +28,7 @@ def test_slurm_gives_the_whole_node_and_no_buffer():
     argv = launchers.launch_argv(Host("n1", "srun", gpus=4, cpus=32, options=("--partition=gpu",)), "true")
     assert argv[0] == "srun"
     assert {"--exclusive", "--unbuffered", "--gres=gpu:4", "--nodelist=n1", "--partition=gpu"} <= set(argv)
-    assert argv[argv.index("-c") + 1] == "32"
-    assert argv[-3:] == ["sh", "-c", "true"]
+    assert (argv[argv.index("-c") + 1], argv[-3:]) == ("32", ["sh", "-c", "true"])
 
 
 def test_a_template_gets_the_command_at_its_end_or_as_one_word():
@@ -65,10 +64,7 @@ def test_what_a_person_wrote_is_no_shell(tmp_path):
     host = Host("h", python=str(python), env={"NASTY": nasty})
     done = ran(launchers.shell_line(host, (nasty,), 7))
     lines = done.stdout.decode().splitlines()[1:]
-    assert lines[0].encode() == launchers.REACHED
-    assert lines[1] == nasty
-    assert lines[2] == "-c"
-    assert lines[4:6] == ["7", nasty]
+    assert (lines[0].encode(), lines[1], lines[2], lines[4:6]) == (launchers.REACHED, nasty, "-c", ["7", nasty])
     assert not trap.exists()
 
 
@@ -80,8 +76,7 @@ def test_the_line_passes_through_login_shells(shell):
     host = Host("h", python=sys.executable, env={"A": "it's; $HOME"}, pre=("A=1",))
     argv, data = launchers.remote_start(host, ("--simulated",))
     done = ran(argv[-1], data[: len(data) // 2], shell=shell, HOME="/nowhere")
-    assert done.stdout.split()[0] == launchers.REACHED
-    assert done.returncode == EXIT_CONTROLLER_GONE
+    assert (done.stdout.split()[0], done.returncode) == (launchers.REACHED, EXIT_CONTROLLER_GONE)
     assert b"Error" not in done.stderr
 
 
@@ -90,8 +85,7 @@ def test_the_persons_commands_come_first_and_eat_nothing_of_stdin(tmp_path):
     line = launchers.shell_line(host, (), 0)
     line = line[: line.index("; cat -c")] + "; cat; exit $?"
     done = ran(line, b"the zip")
-    assert done.stdout == b"\n" + launchers.REACHED + b"\nthe zip"
-    assert done.stderr == b"ready\n"
+    assert (done.stdout, done.stderr) == (b"\n" + launchers.REACHED + b"\nthe zip", b"ready\n")
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
@@ -109,8 +103,7 @@ def test_a_command_of_the_person_reaches_into_nothing_else(shell, pre, code):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     done = ran(launchers.shell_line(Host("h", python="true", pre=pre), (), 0), shell=shell)
-    assert done.stdout.split() == [launchers.REACHED]
-    assert done.returncode == code
+    assert (done.stdout.split(), done.returncode) == ([launchers.REACHED], code)
 
 
 def test_a_command_of_the_person_that_fails_is_told_from_all_else():

@@ -132,8 +132,7 @@ async def test_quitting_asks_only_during_a_run():
         await pilot.press("y")
         await fake_run.settled(pilot, lambda: app.return_value is not None)
         assert session.asked == ["kill"]
-    assert app.return_value.run.status == "stopped"
-    assert app.return_value.number == 7
+    assert (app.return_value.run.status, app.return_value.number) == ("stopped", 7)
     assert app.return_value.exit_code == 0
 
 

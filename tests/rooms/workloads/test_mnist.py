@@ -60,8 +60,7 @@ def test_one_seed_gives_the_same_bytes_on_one_thread_and_on_two():
 
 def test_all_ten_digits_come_and_no_two_images_are_alike():
     images, labels = drawn(2000)
-    assert images.shape == (2000, 28, 28)
-    assert images.dtype == torch.uint8
+    assert (images.shape, images.dtype) == ((2000, 28, 28), torch.uint8)
     assert labels.bincount().min() > 100
     assert len({image.sum().item() for image in images}) > 1000
 

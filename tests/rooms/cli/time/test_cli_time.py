@@ -90,8 +90,7 @@ def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu, tmp_pa
     file = tmp_path / "own.py"
     file.write_text("import time\nwhile True: time.sleep(1)\ndef f(): ...\n")
     done = cpugpu("time", f"{file}:f", "--n", "4", "--simulate", FAST, "--case-timeout", "2", "--json")
-    assert done.code == EXIT_CASES_FAILED
-    assert done.err.count(f"{file}, line 2: ") == 1
+    assert (done.code, done.err.count(f"{file}, line 2: ")) == (EXIT_CASES_FAILED, 1)
     assert isinstance(done.events[-1], RunFinished)
     assert done.events[-1].remedy
 

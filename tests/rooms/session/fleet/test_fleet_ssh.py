@@ -47,8 +47,7 @@ def test_a_host_behind_ssh_needs_nothing_of_ours(cpugpu, tmp_path, node):
     assert states(outcome) == {"127.0.0.1": "done"}
     assert "\x1b" not in outcome.out + outcome.err
     (started,) = [told for told in objects(outcome.out) if told["event"] == "RunStarted"]
-    assert started["environment"]["launcher"] == "ssh"
-    assert started["environment"]["fleet_host"] == "127.0.0.1"
+    assert (started["environment"]["launcher"], started["environment"]["fleet_host"]) == ("ssh", "127.0.0.1")
 
 
 def test_what_keeps_ssh_out_is_told_apart(cpugpu, tmp_path, node):

@@ -49,8 +49,7 @@ def _threads():
 def test_a_block_calls_so_often_and_allocates_afresh():
     timer, op, step = timer_and_operation()
     assert timer.latency_block(op, 7) > 0
-    assert step.calls == 7
-    assert step.out_ids == {None}
+    assert (step.calls, step.out_ids) == (7, {None})
 
 
 def test_the_first_call_is_one_call_and_its_result_is_kept_to_write_into():

@@ -104,8 +104,7 @@ async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole):
             for event in run.events:
                 if isinstance(event, TelemetryRead):
                     telemetry = telemetry.apply(event)
-        assert state.telemetry == telemetry
-        assert state.ceilings == whole.ceilings
+        assert (state.telemetry, state.ceilings) == (telemetry, whole.ceilings)
         assert "demo has ended" in text_of(pilot, "#status")
 
 

@@ -92,8 +92,7 @@ async def test_rows_that_are_kept_stay_with_the_cursor_on_its_row(gone):
         await told(pilot, "end", "up")
         app.table.keep_rows([f"row {number}" for number in range(gone, ROWS)])
         await told(pilot)
-        assert app.table.row_count == ROWS - gone
-        assert app.table.highlighted == f"row {ROWS - 2}"
+        assert (app.table.row_count, app.table.highlighted) == (ROWS - gone, f"row {ROWS - 2}")
         assert f"row {gone}" in (await told(pilot, "home"))[0]
 
 

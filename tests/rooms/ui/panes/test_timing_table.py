@@ -95,8 +95,7 @@ async def test_a_line_of_one_style_is_one_segment_and_still_answers_the_mouse():
         await pilot.pause()
         assert len(list(app.table.render_line(4))) == 1
         await pilot.click(TimingTable, offset=(60, 6))
-        assert app.table.highlighted == "row5"
-        assert app.chosen == []
+        assert (app.table.highlighted, app.chosen) == ("row5", [])
         await pilot.click(TimingTable, offset=(20, 6), times=2)
         assert app.chosen == ["row5"]
 
@@ -125,8 +124,7 @@ async def test_columns_change_and_rows_cells_and_cursor_stay():
         app.table.set_columns([COLUMNS[0], Column("limit", "Limit", 8), COLUMNS[1]])
         await pilot.pause()
         assert app.line(0) == " Case          Limit       CPU µs"
-        assert app.line(3) == " case 2        launch         2.0"
-        assert app.table.highlighted == "row2"
+        assert (app.line(3), app.table.highlighted) == (" case 2        launch         2.0", "row2")
         assert app.table.row_count == 30
 
 
@@ -139,8 +137,7 @@ async def test_rows_can_be_removed_and_ordered_under_a_cursor_that_stays():
         assert app.table.highlighted == "row3"
         app.table.order(app.table.row_keys[::-1])
         await pilot.pause()
-        assert app.table.row_keys[:2] == ["row29", "row28"]
-        assert app.table.highlighted == "row3"
+        assert (app.table.row_keys[:2], app.table.highlighted) == (["row29", "row28"], "row3")
         app.table.remove_row("row3")
         assert app.table.highlighted is not None
         app.table.clear()

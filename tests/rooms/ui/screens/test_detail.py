@@ -191,8 +191,7 @@ def test_the_answer_comes_first_then_why_then_each_device():
     lines = read(everything())
     headings = ("speedup", APART, "The GPU's speedup", "CPU  ", "cuda:0  ", "Results", "Environment")
     at = [next(index for index, line in enumerate(lines) if line.startswith(heading)) for heading in headings]
-    assert at == sorted(at)
-    assert at[0] == 0
+    assert (at, at[0]) == (sorted(at), 0)
     assert all(lines[index - 1] == "" for index in at[1:]), "a blank line before each part"
 
 

@@ -199,9 +199,7 @@ async def test_forty_columns_tell_host_state_and_speedup(names):
         fleet.put(hosts[1].host, LOST)
         await shown(pilot, "1 done")
         lines = [line.split() for line in text_of(pilot, "#list").splitlines()[:2]]
-        assert lines[0][-2:] == ["done", "2/2"]
-        assert lines[0][1][-1] == "1"
-        assert lines[1][0][-1] == "2"
+        assert (lines[0][-2:], lines[0][1][-1], lines[1][0][-1]) == (["done", "2/2"], "1", "2")
         assert "unreachable" in text_of(pilot, "#list")
         assert text_of(pilot, "#heads").split() == ["host", "state", "cases"]
         assert len(text_of(pilot, "#about").splitlines()) <= 3

@@ -110,8 +110,7 @@ def test_a_step_of_a_history_keeps_its_value_once_it_is_over():
     times_ns = [second * 10**9 for second in range(100)]
     values = [float(second % 7) for second in range(100)]
     before, after = (means(values[:now], times_ns[:now], 5.0, 10) for now in (94, 95))
-    assert before[:-1] == after[:-1]
-    assert before[-1] == pytest.approx(sum(values[90:94]) / 4)
+    assert (before[:-1], before[-1]) == (after[:-1], pytest.approx(sum(values[90:94]) / 4))
     assert means(values[:96], times_ns[:96], 5.0, 10)[:-1] == after[1:], "the next step has begun"
 
 

@@ -218,8 +218,7 @@ async def test_escape_keeps_what_was_typed_and_ctrl_c_drops_it():
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
         await pilot.press("ctrl+u", *"8,16", "escape")
-        assert pilot.app.backend.sessions == []
-        assert pilot.app.state.request.sizes == "8,16"
+        assert (pilot.app.backend.sessions, pilot.app.state.request.sizes) == ([], "8,16")
         await open_form(pilot)
         await pilot.press("ctrl+u", *"99", "ctrl+c")
         assert pilot.app.state.request.sizes == "8,16"
@@ -248,8 +247,7 @@ async def test_during_a_run_enter_keeps_the_changes_for_the_next():
         await open_form(pilot)
         assert "enter keep" in said(pilot)
         await pilot.press("ctrl+u", *"8,16", "enter")
-        assert len(pilot.app.backend.sessions) == 1
-        assert pilot.app.state.request.sizes == "8,16"
+        assert (len(pilot.app.backend.sessions), pilot.app.state.request.sizes) == (1, "8,16")
 
 
 def test_a_run_of_the_app_has_the_starts_of_the_command_or_those_of_its_field():

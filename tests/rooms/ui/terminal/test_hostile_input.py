@@ -98,5 +98,4 @@ def test_a_process_that_was_stopped_and_continued_gives_the_terminal_back(tmp_pa
             app.signal(signal.SIGCONT)
             app.until_bytes(b"\x1b[?1049h", seen, LONG_S)
         app.send("q")
-        assert app.exit_code(LONG_S) == 0
-        assert app.modes() == before
+        assert (app.exit_code(LONG_S), app.modes()) == (0, before)

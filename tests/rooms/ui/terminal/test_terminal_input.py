@@ -60,17 +60,14 @@ def test_a_megabyte_is_dropped_before_it_costs_anything():
 
 def test_a_paste_without_an_end_ends_by_itself():
     terminal = TerminalInput()
-    assert terminal.feed(BEGIN + b"cut") == []
-    assert terminal.pause(0.1) == []
-    assert terminal.pause(PASTE_PAUSE_S) == [Paste("cut")]
-    assert terminal.feed(b"j") == ["j"]
+    assert (terminal.feed(BEGIN + b"cut"), terminal.pause(0.1)) == ([], [])
+    assert (terminal.pause(PASTE_PAUSE_S), terminal.feed(b"j")) == ([Paste("cut")], ["j"])
 
 
 @pytest.mark.parametrize("data", [b"\x1b", b"\x1b[", b"\x1bO", b"\x1b[20", b"\x1b[3$", b"\xe6\xbc"])
 def test_what_was_cut_in_the_middle_comes_out_after_a_pause(data):
     terminal = TerminalInput()
-    assert terminal.feed(data) == []
-    assert terminal.pause(0.1) == [data.decode(errors="replace")]
+    assert (terminal.feed(data), terminal.pause(0.1)) == ([], [data.decode(errors="replace")])
     assert terminal.pause(0.2) == []
 
 

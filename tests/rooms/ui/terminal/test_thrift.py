@@ -98,8 +98,7 @@ def test_one_digit_is_one_digit():
 def test_what_is_no_frame_passes_untouched(other):
     memory = ScreenMemory()
     memory.missing("\x1b[1;1Habc\x1b[1;1H")
-    assert memory.missing(other) == other
-    assert memory.missing("\x1b[1;1Habc\x1b[1;1H") == ""
+    assert (memory.missing(other), memory.missing("\x1b[1;1Habc\x1b[1;1H")) == (other, "")
 
 
 def test_after_another_screen_or_another_size_everything_is_written_again():
@@ -113,8 +112,7 @@ def test_after_another_screen_or_another_size_everything_is_written_again():
 
 def test_a_frame_with_wide_characters_is_written_whole():
     memory, frame = ScreenMemory(), "\x1b[1;1H漢字\x1b[1;1H"
-    assert memory.missing(frame) == frame
-    assert memory.missing(frame) == frame
+    assert (memory.missing(frame), memory.missing(frame)) == (frame, frame)
 
 
 def test_neighbours_of_the_same_colour_are_written_together():
