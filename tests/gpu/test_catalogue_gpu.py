@@ -1,8 +1,6 @@
 """Every workload of the catalogue and form of a class on a real GPU, and kernel times beside NVBench's if installed."""
 
-import subprocess
 import time
-from collections.abc import Callable
 
 import psutil
 import pytest
@@ -10,7 +8,7 @@ from tests.helpers.command_line import ROOT, agents_of, events_from
 
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.errors import EXIT_OK
-from cpugpu_tui.model import PAGEABLE, PINNED, CaseFailed, CaseFinished, CodeCompiled, DeviceSampled, Event, Progressed
+from cpugpu_tui.model import PAGEABLE, PINNED, CaseFailed, CaseFinished, CodeCompiled, DeviceSampled, Progressed
 from cpugpu_tui.workloads.contract import REGISTRY
 
 pytestmark = pytest.mark.gpu
@@ -46,11 +44,11 @@ COMPILE_LIMIT_S = 240
 """Limit of a test that compiles: the compiler has started before (`__main__.py`), or starts in it, in a minute."""
 
 
-def groups_of(names: list[str], count: int) -> list[list[str]]:
+def groups_of(names, count):
     return [names[first : first + count] for first in range(0, len(names), count)]
 
 
-def followed(process: subprocess.Popen[bytes], seen: Callable[[Event], None] = lambda _: None) -> list[Event]:
+def followed(process, seen=lambda _: None):
     """Return the events of a run to its end; print each phase with its time, which pytest shows of a failure."""
     events, started = [], time.monotonic()
     with process:
@@ -73,7 +71,7 @@ def test_every_compiled_workload_agrees_and_has_a_cost_on_each_device(dtype, nam
     process = cpugpu.start("run", *names, "--variant", "compiled", "--size", 64, "--dtype", dtype, "--rounds", 1,
                            "--no-ceilings", "--no-save", "--json")  # fmt: skip
 
-    def has_no_children(event: Event) -> None:
+    def has_no_children(event):
         if isinstance(event, CodeCompiled):
             (agent,) = agents_of(process)
             assert [child.name() for child in psutil.Process(agent).children(recursive=True)] == [NAME]

@@ -2,7 +2,6 @@
 
 import gc
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from tests.helpers.runs.read_back import naive_factor
@@ -10,7 +9,6 @@ from tests.helpers.runs.read_back import naive_factor
 from cpugpu_tui import model
 from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.timers.cuda import CudaTimer
@@ -27,14 +25,14 @@ class Timed:
     events: list[model.Event]
     state: RunState
 
-    def gpu(self, case: model.Case) -> DeviceTimes:
+    def gpu(self, case):
         row = self.state.rows[case.key]
         assert row.status == "ok", row.failure
         assert row.gpu is not None
         return row.gpu
 
 
-def timed(*cases: model.Case, **more: Any) -> Timed:
+def timed(*cases, **more):
     """Run cases on the first GPU."""
     plan = model.Plan("gpu", cases, devices=("cuda:0",), rounds=5, budget_s=1.0, **more)
     events: list[model.Event] = [model.RunStarted(run_id="r", series_id="s", plan=plan, environment={})]
@@ -50,7 +48,7 @@ def run():
     return timed(SMALL, MIDDLE, LARGE)
 
 
-def median_ns(times: DeviceTimes, metric: str) -> float:
+def median_ns(times, metric):
     found = times.median_ns(metric)
     assert found is not None
     return found

@@ -5,11 +5,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from statistics import median
 
 import pytest
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import LATENCY, DeviceSampled
@@ -28,7 +26,7 @@ WORK = "import sys, torch; x = torch.rand(1000, 1000, device=sys.argv[1]); print
 """Nearly all of it is start-up: it imports torch, and on a GPU it makes a context."""
 
 
-def hyperfine_s(words: tuple[str, ...], folder: Path) -> list[float]:
+def hyperfine_s(words, folder):
     """Return the times of the command, s, after a run that does not count."""
     out = folder / "hyperfine.json"
     subprocess.run(
@@ -39,7 +37,7 @@ def hyperfine_s(words: tuple[str, ...], folder: Path) -> list[float]:
     return [float(each) for each in found["times"]]
 
 
-def ours_s(cpugpu: CommandLine, words: tuple[str, ...], device: str) -> list[float]:
+def ours_s(cpugpu, words, device):
     """Return the times of the command as this program takes them, s."""
     done = cpugpu("time", "--device", device, "--rounds", RUNS, "--json", "--no-save", "--", *words)
     assert done.code == EXIT_OK, done.err

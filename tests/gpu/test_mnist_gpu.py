@@ -1,7 +1,5 @@
 """On a real GPU: networks train to the same result as on the CPU, eager or captured, with any input pipeline."""
 
-from typing import Any
-
 import pytest
 
 from cpugpu_tui.workloads import Setting, Workload, find
@@ -18,7 +16,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(Workload, "setting", Setting("small"))
 
 
-def trained(device: str, seed: int) -> tuple[float, float]:
+def trained(device, seed):
     """Train P5's small network for five epochs; return loss and accuracy on the test images."""
     import torch
 
@@ -38,7 +36,7 @@ def test_both_devices_train_the_same_net_within_what_dropout_draws_allow():
         assert abs(cpu_accuracy - gpu_accuracy) < 0.05
 
 
-def placed(variant: str, device: str) -> tuple[Any, ...]:
+def placed(variant, device):
     import torch
 
     item = find("mnist-mlp")

@@ -6,10 +6,10 @@ from tests.rooms.timing.test_own_code import SQUARE, VECTOR
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
-from cpugpu_tui.model import LATENCY, Case, CaseFailed, CodeTraced, DeviceSampled
+from cpugpu_tui.model import LATENCY, Case, CaseFailed, DeviceSampled
 from cpugpu_tui.timing.own_code import examine
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code
@@ -23,7 +23,7 @@ SIDE = (
 )  # fmt: skip
 
 
-def traced(statement: str, *setup: str, n: int = 256) -> tuple[CodeTraced, Operation]:
+def traced(statement, *setup, n=256):
     workload = CodeWorkload(own_code(statement, "\n".join(setup)))
     REGISTRY[workload.name] = workload
     try:
@@ -101,7 +101,7 @@ def test_an_expression_agrees_with_the_same_workload(cpugpu):
     built_in = cpugpu("run", "matmul", "--size", "2048", *words)
     assert typed.code == built_in.code == EXIT_OK
 
-    def latency_ns(done: object) -> float:
+    def latency_ns(done):
         events = done.events
         return median(
             [ns for event in events if isinstance(event, DeviceSampled) for ns in event.samples.get(LATENCY, ())]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cpugpu_tui.errors import EXIT_OK
-from cpugpu_tui.model import Case, LineCost, LinesProfiled
+from cpugpu_tui.model import Case
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, SMALL, WAIT, WORK
 from cpugpu_tui.timing.own_lines import profile_lines
 from cpugpu_tui.timing.timers.timed_operation import operation
@@ -74,7 +74,7 @@ def file(tmp_path):
     return path
 
 
-def profiled(statement: str, n: int) -> LinesProfiled:
+def profiled(statement, n):
     workload = CodeWorkload(own_code(statement))
     REGISTRY[workload.name] = workload
     try:
@@ -85,7 +85,7 @@ def profiled(statement: str, n: int) -> LinesProfiled:
     return profile_lines(op, workload, GPU, torch.cuda.synchronize)
 
 
-def line(found: LinesProfiled, text: str) -> LineCost:
+def line(found, text):
     (cost,) = (each for each in found.lines if text in each.source_line)
     return cost
 

@@ -4,7 +4,6 @@ import csv
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -50,7 +49,7 @@ SETTLED_S = 12.0
 
 
 @contextmanager
-def load(name: str) -> Iterator[None]:
+def load(name):
     """Keep a GPU at its power limit while the block runs, or idle."""
     if name == "idle":
         end_s = time.monotonic() + SETTLED_S
@@ -70,7 +69,7 @@ def load(name: str) -> Iterator[None]:
         process.wait()
 
 
-def nvidia_smi() -> dict[str, float]:
+def nvidia_smi():
     names = ",".join(field for field, _, _ in FIELDS.values())
     command = ["nvidia-smi", "-i", "0", f"--query-gpu={names}", "--format=csv,noheader,nounits"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -4,8 +4,6 @@ A copy to the host that does not wait reads what lay in the recycled memory befo
 and cholesky failed 9 and 10 of 10 checks so.
 """
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -39,7 +37,7 @@ def machine():
     return make_machine(Plan("test", (), (GPU,)), facts(simulated=False))
 
 
-def leave_behind(sizes_bytes: list[int]) -> None:
+def leave_behind(sizes_bytes):
     """Leave pinned memory full of other numbers for the next tenant, and keep the GPU busy for 2 ms."""
     for size_bytes in sizes_bytes:
         kept = [torch.full((max(1, size_bytes // 4),), 7.25).pin_memory() for _ in range(3)]
@@ -47,7 +45,7 @@ def leave_behind(sizes_bytes: list[int]) -> None:
     spin(4_000_000)
 
 
-def bytes_of(value: Any) -> list[int]:
+def bytes_of(value):
     return [each.numel() * each.element_size() for each in tensors(value)]
 
 

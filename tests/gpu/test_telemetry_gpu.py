@@ -17,7 +17,7 @@ from cpugpu_tui.telemetry.sampler import Sampler
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 
-def nvidia_smi(*fields: str) -> list[list[str]]:
+def nvidia_smi(*fields):
     """Return one list of words per GPU."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -30,7 +30,7 @@ def event():
     seen: list[TelemetryRead] = []
     enough = threading.Event()
 
-    def emit(event: TelemetryRead) -> None:
+    def emit(event):
         if event.gpus:
             seen.append(event)
             enough.set()

@@ -1,21 +1,16 @@
 """Pictures of runs of two and of eight GPUs. Look at them before you renew them with `make snapshots`."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, new_app, readings, settled
 from tests.helpers.app.several_gpus import run_of
-from textual.pilot import Pilot
 
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.keys import Situation
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
-def showing(run: RunState, *keys: str) -> Callable[[Pilot[Any]], Any]:
-    async def act(pilot: Pilot[Any]) -> None:
+def showing(run, *keys):
+    async def act(pilot):
         await settled(pilot, lambda: pilot.app.state.agent_ready and pilot.app.state.telemetry.latest is not None)
         pilot.app.change(run=run, situation=Situation(ran=True))
         await pilot.pause()

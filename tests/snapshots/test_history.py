@@ -3,13 +3,11 @@
 import time
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.app.fake_run import new_app, settled
 from tests.helpers.app.looking import text_of
 from tests.helpers.app.saved_runs import HOUR_NS, SWEEP, HistoryBackend, begin, list_runs, open_newest, stream
-from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.store import Store
@@ -38,7 +36,7 @@ def app(tmp_path, monkeypatch):
     time.tzset()
 
 
-async def listed(pilot: Pilot[Any]) -> None:
+async def listed(pilot):
     """List the runs, and wait until no visible one is just `done` for want of its outcome."""
     await list_runs(pilot)
     await settled(pilot, lambda: " done " not in text_of(pilot, "#list"))

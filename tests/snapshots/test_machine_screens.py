@@ -1,14 +1,11 @@
 """Pictures of the machine: the pane, the page of all GPUs and that of one. Look at them before you renew them."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, new_app, settled
 from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, mig, moving, sweep
-from textual.pilot import Pilot
 
-from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.ui.screens.gpu import GpuScreen
 
 SIZES = pytest.mark.parametrize(
@@ -17,7 +14,7 @@ SIZES = pytest.mark.parametrize(
 MIXED = sweep(gpu(0, throttle=("hw-thermal",), processes=PROCESSES, persistence=False), idle(1), mig(2))
 
 
-def app_after(*sweeps: TelemetryRead) -> Any:
+def app_after(*sweeps):
     """The app after readings one second apart."""
     *before, last = (replace(read, mono_ns=second * 10**9) for second, read in enumerate(sweeps, 1))
     app = new_app(backend=FakeBackend(telemetry=last))
@@ -26,11 +23,11 @@ def app_after(*sweeps: TelemetryRead) -> Any:
     return app
 
 
-async def idle_app(pilot: Pilot[Any]) -> None:
+async def idle_app(pilot):
     await settled(pilot, lambda: pilot.app.state.agent_ready and pilot.app.state.telemetry.latest is not None)
 
 
-async def page(pilot: Pilot[Any]) -> None:
+async def page(pilot):
     await idle_app(pilot)
     await pilot.press("tab", "z")
     await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen))
@@ -47,7 +44,7 @@ def test_mixed(snap_compare, size):
     assert snap_compare(app_after(*[MIXED] * 20), terminal_size=size, run_before=idle_app)
 
 
-async def one_gpu(pilot: Pilot[Any]) -> None:
+async def one_gpu(pilot):
     await page(pilot)
     await pilot.press("tab")
 

@@ -1,16 +1,13 @@
 """Pictures of the pages that a key opens."""
 
-from typing import Any
-
 import pytest
 from tests.helpers.app.fake_run import settled
-from tests.snapshots.test_screens import Act, done, idle, picture
-from textual.pilot import Pilot
+from tests.snapshots.test_screens import done, idle, picture
 
 __all__ = ["picture"]
 
 
-async def form(pilot: Pilot[Any]) -> None:
+async def form(pilot):
     await idle(pilot)
     await pilot.press("enter")
     await settled(pilot, lambda: len(pilot.app.screen_stack) > 1 and not pilot.app.state.surveying)
@@ -18,8 +15,8 @@ async def form(pilot: Pilot[Any]) -> None:
     await pilot.pause()
 
 
-def then_press(key: str) -> Act:
-    async def act(pilot: Pilot[Any]) -> None:
+def then_press(key):
+    async def act(pilot):
         await done(pilot)
         await pilot.press(key)
         await settled(pilot, lambda: len(pilot.app.screen_stack) > 1)

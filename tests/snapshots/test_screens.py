@@ -33,24 +33,24 @@ Act = Callable[[Pilot[Any]], Awaitable[None]]
 def picture(snap_compare):
     """Compare the screen after an action with its stored picture."""
 
-    def compare(act: Act, size: tuple[int, int] = (120, 40), **backend: Any) -> bool:
+    def compare(act, size=(120, 40), **backend):
         app = new_app(backend=FakeBackend(**backend))
         return snap_compare(app, terminal_size=size, run_before=act)
 
     return compare
 
 
-async def idle(pilot: Pilot[Any]) -> None:
+async def idle(pilot):
     await settled(pilot, lambda: pilot.app.state.agent_ready and pilot.app.state.telemetry.latest is not None)
 
 
-async def done(pilot: Pilot[Any]) -> None:
+async def done(pilot):
     session = await start_run(pilot)
     session.put(*whole_sweep(session.plan))
     await finish(pilot, session)
 
 
-async def running(pilot: Pilot[Any]) -> None:
+async def running(pilot):
     """Three cases are finished, and the fourth has three of its rounds. Only a picture, without a real run."""
     await idle(pilot)
     plan = build_plan(PlanRequest())
@@ -69,7 +69,7 @@ async def running(pilot: Pilot[Any]) -> None:
     await pilot.pause()
 
 
-async def without_gpu(pilot: Pilot[Any]) -> None:
+async def without_gpu(pilot):
     session = await start_run(pilot)
     session.put(DevicesFound(devices=DEVICES[:1], no_gpu="CUDA finds no usable GPU (no NVIDIA driver, or no GPU). "
                              "CPU results only; `nvidia-smi` tells more."))  # fmt: skip
@@ -77,7 +77,7 @@ async def without_gpu(pilot: Pilot[Any]) -> None:
     await finish(pilot, session)
 
 
-async def failing(pilot: Pilot[Any]) -> None:
+async def failing(pilot):
     """The cursor is on a failed row."""
     session = await start_run(pilot)
     broken = session.plan.cases[5].key

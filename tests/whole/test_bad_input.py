@@ -5,10 +5,9 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine, Outcome, Witness, agents_of, events_of
+from tests.helpers.command_line import FAST, Witness, agents_of, events_of
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
@@ -16,7 +15,7 @@ from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
 RUN = ("run", "--simulate", FAST)
 
 
-def assert_one_line(err: str, *words: str) -> None:
+def assert_one_line(err, *words):
     """Cause and remedy, on one line, and no traceback."""
     assert "Traceback" not in err
     (line,) = err.splitlines()
@@ -78,7 +77,7 @@ def test_what_does_not_fit_is_a_row_with_need_and_free_and_the_rest_goes_on(cpug
 # ------------------------------------------------------------------ interpreters
 
 
-def script(folder: Path, text: str) -> Path:
+def script(folder, text):
     """Write an executable shell script."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{text}\n")
@@ -86,7 +85,7 @@ def script(folder: Path, text: str) -> Path:
     return path
 
 
-def run_with(cpugpu: CommandLine, python: Path | str, *more: Any) -> Outcome:
+def run_with(cpugpu, python, *more):
     return cpugpu(*RUN, "--size", "64", "--python", python, *more)
 
 
@@ -151,7 +150,7 @@ def test_a_program_that_never_says_anything_can_be_stopped(cpugpu, tmp_path, num
 # ------------------------------------------------------------------ a history that cannot be
 
 
-def unusable_place(kind: str, folder: Path) -> Path:
+def unusable_place(kind, folder):
     if kind == "missing folder":
         return folder / "nope" / "x.db"
     if kind == "a file where the folder should be":

@@ -1,9 +1,7 @@
 """A history that takes nothing: the run goes on, stderr says why it is not saved, and the exit code is 4."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, next_event
@@ -17,7 +15,7 @@ RUN = ("run", "matmul", *SMALL)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path):
     """Hold the write lock of a database, as another program would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

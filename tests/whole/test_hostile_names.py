@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from tests.helpers.command_line import Outcome
 
 from cpugpu_tui.errors import shown
 
@@ -67,7 +66,7 @@ machine --device {}
 """Command lines with a hostile name in place of {}; `run --mnist {}` would only run."""
 
 
-def harmless(done: Outcome) -> bool:
+def harmless(done):
     """Whether a terminal would print all of it and obey none, and no one meets a traceback."""
     text = done.out + done.err
     obeyed = [each for each in text if each not in "\n" and (ord(each) < 32 or 0x7F <= ord(each) < 0xA0)]

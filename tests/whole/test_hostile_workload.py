@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, Outcome
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
 from cpugpu_tui.transport import agent_pool, agent_process
@@ -83,7 +83,7 @@ def hostile(tmp_path):
     return path
 
 
-def outcomes(done: Outcome) -> dict[str, str]:
+def outcomes(done):
     """Return workload/size → `ok`, or the kind of failure and what was said."""
     found = {}
     for event in done.events:

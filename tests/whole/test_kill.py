@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import CommandLine, Witness, agents_of, events_from, events_of, next_event
@@ -23,7 +22,7 @@ KILLS = 20
 KILLS_PER_RUN = 4
 
 
-def start(folder: Path, cases: int) -> tuple[subprocess.Popen[bytes], Path]:
+def start(folder, cases):
     """Start a run of short cases, 0.2 s each."""
     command = CommandLine(folder / "history.db")
     sizes = f"64:{64 + cases}:1"
@@ -33,7 +32,7 @@ def start(folder: Path, cases: int) -> tuple[subprocess.Popen[bytes], Path]:
     return process, command.database
 
 
-def stored(database: Path) -> tuple[str, list[model.Event]]:
+def stored(database):
     """Return the run's status and its events, after a look at the file's health; `absent` if no run was begun."""
     if not database.exists():
         return "absent", []
@@ -43,7 +42,7 @@ def stored(database: Path) -> tuple[str, list[model.Event]]:
         return (runs[0].status, store.load(runs[0].run_id)) if runs else ("absent", [])
 
 
-def results(events: list[model.Event]) -> dict[str, list[model.Event]]:
+def results(events):
     """Return what a person was shown of each finished case: its times and its end."""
     over = [event.case for event in events if isinstance(event, model.CaseFinished)]
     return {
@@ -55,7 +54,7 @@ def results(events: list[model.Event]) -> dict[str, list[model.Event]]:
 # ------------------------------------------------------------------ the app is killed
 
 
-def kill_app(folder: Path, lines: int, spins: int) -> None:
+def kill_app(folder, lines, spins):
     """Kill the app after so many lines and turns of an empty loop, then look at what is left."""
     process, database = start(folder, 30)
     with process:
@@ -91,7 +90,7 @@ def test_a_killed_app_leaves_no_agent_and_loses_nothing_that_was_shown(tmp_path,
             killing.result()
 
 
-def folder_of(tmp_path: Path, index: int) -> Path:
+def folder_of(tmp_path, index):
     folder = tmp_path / str(index)
     folder.mkdir()
     return folder
@@ -114,17 +113,17 @@ def test_an_agent_that_hangs_goes_with_its_app(tmp_path):
 class Audience:
     """Reads a run's stream to its end, and remembers it."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process):
         self.seen: list[model.Event] = []
         self._events: Iterator[model.Event] = events_from(process)
 
-    def __iter__(self) -> Iterator[model.Event]:
+    def __iter__(self):
         for event in self._events:
             self.seen.append(event)
             yield event
 
 
-def kill_agents(folder: Path, seed: int) -> int:
+def kill_agents(folder, seed):
     """Kill the agents of one run, one after the other, each at a random moment of its work; return how many."""
     moments = random.Random(seed)
     process, database = start(folder, 20)
@@ -162,7 +161,7 @@ def kill_agents(folder: Path, seed: int) -> int:
     return kills
 
 
-def last_attempts(finished: dict[str, list[model.Event]]) -> dict[str, list[model.Event]]:
+def last_attempts(finished):
     """Return the results without half-rounds that a dead agent had timed: each device has round 0 and round 1 once."""
     return {case: events[-5:] for case, events in finished.items()}
 

@@ -1,7 +1,6 @@
 """README's pictures: small, safe to embed, the same each time, and a good still where nothing moves."""
 
 import re
-from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -14,19 +13,19 @@ from cpugpu_tui.demo.recording import shipped
 PICTURES = sorted((ROOT / "docs").glob("*.svg"))
 
 
-def words(groups: Iterable[ET.Element]) -> list[str]:
+def words(groups):
     found = [text.text or "" for group in groups for text in group.findall(f"{SVG}text")]
     return sorted(word for word in found if word.strip())
 
 
-def still(svg: str) -> list[str]:
+def still(svg):
     """Return the words that a picture shows where animation is off."""
     root = ET.fromstring(svg)
     hidden = set(re.findall(r"\.(t\d+)\{visibility:hidden", root.findtext(f"{SVG}style") or ""))
     return words(group for group in root.iter(f"{SVG}g") if group.get("class") not in hidden)
 
 
-def shown_at(svg: str, percent: float) -> list[str]:
+def shown_at(svg, percent):
     """Return the words that a picture shows when so much of its time has passed."""
     root = ET.fromstring(svg)
     visible: set[str | None] = {None}
@@ -73,7 +72,7 @@ def test_rows_that_do_not_change_are_drawn_once():
     assert [shown_at(svg, percent) for percent in (24.0, 26.0)] == [["16 CPU", "running"], ["16 CPU", "done"]]
 
 
-def screenshot(*rows: str) -> str:
+def screenshot(*rows):
     """Return an SVG as Textual exports one."""
     lines = "".join(
         f'<text class="terminal-demo-r1" x="0" y="{20 + 24.4 * y}" textLength="90">{row}</text>'

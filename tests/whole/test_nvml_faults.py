@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -154,13 +153,13 @@ print(json.dumps({"stopped": True}), flush=True)
 class Watch:
     """A process that samples at 10 Hz and prints what it emits."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment):
         command = [sys.executable, "-c", _WATCH]
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def until(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    def until(self, wanted):
         """Return the first event from now on that is as wanted."""
         for line in self._process.stdout:
             event: dict[str, Any] = json.loads(line)
@@ -168,7 +167,7 @@ class Watch:
                 return event
         raise AssertionError("it ended without that")
 
-    def stop(self) -> float:
+    def stop(self):
         """Stop it as the app does; return how long that took."""
         begun_s = time.monotonic()
         self._process.stdin.close()
@@ -176,7 +175,7 @@ class Watch:
         assert self._process.wait(timeout=PATIENCE_S) == 0
         return time.monotonic() - begun_s
 
-    def close(self) -> None:
+    def close(self):
         """End it in any case."""
         self._process.kill()
         self._process.wait()
@@ -188,7 +187,7 @@ class Watch:
 def watched():
     started: list[Watch] = []
 
-    def start(environment: dict[str, str]) -> Watch:
+    def start(environment):
         started.append(Watch(environment))
         return started[-1]
 
@@ -208,7 +207,7 @@ def test_with_a_library_that_is_none_the_host_is_watched_and_the_cause_said(watc
     assert watch.stop() < 8
 
 
-def clock_age_s(event: dict[str, Any], gpu: int) -> float:
+def clock_age_s(event, gpu):
     clock = event["gpus"][gpu]["readings"]["sm_clock_mhz"]
     assert clock["value"] == 1980, "the last value stays"
     return float(clock["age_s"])

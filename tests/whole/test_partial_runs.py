@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -26,7 +25,7 @@ from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export import formats
 from cpugpu_tui.export.anonymize import anonymized
-from cpugpu_tui.export.stream import ExportedRun, exported
+from cpugpu_tui.export.stream import exported
 from cpugpu_tui.export.tensorboard import all_points
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.columns import Key
@@ -58,7 +57,7 @@ FATES = ("finished", "mismatch", "failed", "failed nowhere", "cut off", "cut off
 
 
 @cache
-def whole(gpus: int, with_cpu: bool) -> tuple[tuple[model.DevicesFound, dict[str, list[model.Event]]], model.Plan]:
+def whole(gpus, with_cpu):
     """Return what a simulated machine said of every case, by case."""
     devices = (*(("cpu",) if with_cpu else ()), *(("cuda",) if gpus else ()))
     plan = model.Plan("matmul+vector-dot", CASES, devices, metrics=(model.LATENCY, model.DEVICE, model.PAGEABLE),
@@ -70,9 +69,7 @@ def whole(gpus: int, with_cpu: bool) -> tuple[tuple[model.DevicesFound, dict[str
     return (model.DevicesFound(devices=machine.devices), told), plan
 
 
-def broken(
-    gpus: int, with_cpu: bool, fates: Sequence[tuple[str, int]], ended: str | None, run_id: str
-) -> list[model.Event]:
+def broken(gpus, with_cpu, fates, ended, run_id):
     """Return a run whose cases each came to such an end; the number says after which event or on which device."""
     (found, told), plan = whole(gpus, with_cpu)
     stream: list[model.Event] = [
@@ -84,7 +81,7 @@ def broken(
     return [replace(event, seq=seq, wall_ns=seq * 10**6, mono_ns=seq) for seq, event in enumerate(stream, 1)]
 
 
-def _told(case: str, told: list[model.Event], fate: str, number: int, devices: list[str]) -> list[model.Event]:
+def _told(case, told, fate, number, devices):
     device = devices[number % len(devices)]
     untimed, some = [event for event in told if not isinstance(event, model.CaseFinished)], told[: number % len(told)]
     failure = model.CaseFailed(case=case, kind="oom", message="Needs 9 GB.", device=device)
@@ -112,12 +109,12 @@ RUNS = st.tuples(
 )  # fmt: skip
 
 
-def make(run: Broken, run_id: str = "20260101-a") -> ExportedRun:
+def make(run, run_id="20260101-a"):
     gpus, with_cpu, fates, ended = run
     return exported(broken(gpus, with_cpu or not gpus, fates, ended, run_id))
 
 
-def printed(show: object, *arguments: object, **named: object) -> str:
+def printed(show, *arguments, **named):
     """Return what a function of the command line prints."""
     out = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with contextlib.redirect_stdout(out):

@@ -8,8 +8,6 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
-from pathlib import Path
 
 from tests.helpers.command_line import ROOT
 
@@ -50,7 +48,7 @@ OPENINGS = ("There is no ", "There are no ")
 """No string begins like this: an error begins with the value."""
 
 
-def words_of(path: Path) -> str:
+def words_of(path):
     """Return the strings, docstrings and comments of a file, or a whole page, with single spaces."""
     text = path.read_text("utf-8")
     if path.suffix == ".py":
@@ -58,14 +56,14 @@ def words_of(path: Path) -> str:
     return re.sub(r"\s+", " ", text).lower()
 
 
-def comments(source: str) -> Iterator[str]:
+def comments(source):
     """Yield the comments of a file. One that goes on in the next line is found as a whole."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.string.lstrip("# ")
 
 
-def strings(source: str) -> Iterator[str]:
+def strings(source):
     """Yield the strings and docstrings of a file. `{}` stands for the values in an f-string."""
     within = set()
     for node in ast.walk(ast.parse(source)):

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from pathlib import Path
 from signal import SIGHUP, SIGQUIT, SIGTERM
 
 import pytest
@@ -42,7 +41,7 @@ def test_every_link_leads_somewhere(page):
         assert not heading or heading in anchors(file), f"{target}#{heading}"
 
 
-def anchors(page: Path) -> set[str]:
+def anchors(page):
     """Return the names by which links reach the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

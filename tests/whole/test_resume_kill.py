@@ -6,10 +6,8 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import CommandLine, agents_of, events_from
@@ -26,7 +24,7 @@ RESULT = (CaseStarted, DeviceSampled, CaseFinished, CaseFailed)
 class Chain:
     """Runs in one history, killed again and again; remembers what anybody was shown."""
 
-    def __init__(self, folder: Path, seed: int, kills: int) -> None:
+    def __init__(self, folder, seed, kills):
         self._wanted = kills
         self._command = CommandLine(folder / "history.db")
         self._random = random.Random(seed)
@@ -34,7 +32,7 @@ class Chain:
         self._settled: set[str] = set()
         self.kills = 0
 
-    def run(self) -> None:
+    def run(self):
         """Kill until there were enough; then let the last run come to its end, and look at all of them."""
         unfinished = False
         while self.kills < self._wanted:
@@ -49,7 +47,7 @@ class Chain:
                 crashed = [event for event in store.load(run.run_id) if isinstance(event, CaseFailed)]
                 assert {event.kind for event in crashed} <= {"crashed"}
 
-    def _step(self, unfinished: bool) -> bool:
+    def _step(self, unfinished):
         """Start or go on, kill the agent perhaps and then the controller; return whether the run ended before that."""
         words = ("--resume",) if unfinished else ("matmul", "--size", f"64:{64 + CASES}:1", "--rounds", 1)
         begun_ns = time.time_ns()
@@ -71,10 +69,10 @@ class Chain:
         self._check(over)
         return over
 
-    def _watch(self, stream: Iterator[Event], begun_ns: int) -> bool:
+    def _watch(self, stream, begun_ns):
         return self._note(stream, begun_ns, self._random.randrange(1, 40))
 
-    def _note(self, stream: Iterator[Event], begun_ns: int, lines: int) -> bool:
+    def _note(self, stream, begun_ns, lines):
         """Take note of so many events that are new; return whether the end of the run was among them."""
         for event in stream:
             if isinstance(event, RESULT):
@@ -93,14 +91,14 @@ class Chain:
                 return isinstance(event, RunFinished)
         return False
 
-    def _kill_agent(self, process: subprocess.Popen[bytes]) -> bool:
+    def _kill_agent(self, process):
         agents = agents_of(process)
         if agents:
             os.kill(agents[0], signal.SIGKILL)
             self.kills += 1
         return True
 
-    def _check(self, over: bool) -> None:
+    def _check(self, over):
         """Compare the history with what was shown; what was saved and killed before it was shown is shown next time."""
         with closing(Store.open(self._command.database)) as store:
             assert integrity_check(store) == []

@@ -11,7 +11,7 @@ SEARCH = ("run", "matmul", "--find-crossover", "--max-size", "2000")
 SLOW = f"{FAST},sync_ns=160000,kernel_overhead_ns=40000,cpu_ns_per_flop=0.4,gpu_ns_per_flop=0.001"
 
 
-def answer_of(out: str) -> dict[str, object]:
+def answer_of(out):
     """The one line that is no event."""
     (line,) = [json.loads(line) for line in out.splitlines() if '"event": "Answer"' in line]
     return dict(line)

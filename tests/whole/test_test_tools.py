@@ -96,7 +96,7 @@ def test_the_fuzzer_names_the_try_that_repeats_a_fault(monkeypatch):
     for faults, word in ((["crash"], "ZeroDivisionError"), (["wrong"], "exit code 9"), (["hang"], "no end within"),
                          (["process"], "77 sleep")):  # fmt: skip
 
-        def attempt(random: Random, fault: str = faults[0]) -> str:
+        def attempt(random, fault=faults[0]):
             if random.random() == third:
                 match fault:
                     case "crash":

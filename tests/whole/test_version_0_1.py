@@ -5,7 +5,6 @@ Its databases are held to this by test_store_golden.py, its telemetry traces (`t
 
 import json
 import shutil
-from typing import Any
 
 import pytest
 from tests.helpers.command_line import FAST, ROOT
@@ -17,7 +16,7 @@ from cpugpu_tui.ui.themes import load_themes
 WRITTEN = ROOT / "tests" / "golden" / "0.1"
 
 
-def extremes(results: list[dict[str, Any]]) -> dict[tuple[str, str, str], tuple[int, float, float]]:
+def extremes(results):
     """Return (case, device, metric) → samples, shortest and longest of them, ns. Medians have another estimator now."""
     return {
         (result["case"], device, metric): (found["samples"], found["min_ns"], found["max_ns"])

@@ -21,7 +21,7 @@ def without_torch(cpugpu, tmp_path):
     )
     path = os.pathsep.join([str(tmp_path / "hidden"), os.environ.get("PYTHONPATH", "")])
 
-    def call(*arguments: object) -> Outcome:
+    def call(*arguments):
         return cpugpu(*arguments, PYTHONPATH=path)
 
     for _ in range(2):

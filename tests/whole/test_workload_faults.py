@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
@@ -96,7 +95,7 @@ def agent(tmp_path):
     return [sys.executable, str(driver)]
 
 
-def told_by(agent: list[str], *sizes: int, until: str = "", **plan: Any) -> tuple[list[dict[str, Any]], int]:
+def told_by(agent, *sizes, until="", **plan):
     """Give an agent one plan; return what it said, to its end or until it announces a phase, and its exit code."""
     cases = [{"workload": "hostile", "size": size, "threads": 1} for size in sizes]
     line = json.dumps({"name": "t", "cases": cases, "devices": ["cpu"], "budget_s": 0.05, "max_rounds": 8, **plan})
@@ -115,7 +114,7 @@ def told_by(agent: list[str], *sizes: int, until: str = "", **plan: Any) -> tupl
         return told, process.returncode
 
 
-def outcomes(told: list[dict[str, Any]]) -> dict[int, str]:
+def outcomes(told):
     """Return size → `ok` or the kind of failure."""
     found = {}
     for event in told:

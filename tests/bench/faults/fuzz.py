@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TypeVar
 from unittest.mock import patch
 
-from tests.bench.command_lines import try_one
 from tests.bench.faults.hostile_hosts import Bench
 from tests.helpers.app.byte_fuzz import PLACES, inputs, prepare, visit
 from tests.helpers.app.byte_fuzz import FuzzError as PlaceError
@@ -34,6 +33,7 @@ from tests.helpers.app.fuzz import FuzzError, Outcome, Step, play, script, short
 from tests.helpers.bench.ratios import cap_seconds, table
 from tests.helpers.fleet.hostile_run import record
 from tests.helpers.fuzz import trying
+from tests.helpers.fuzz.command_lines import try_one
 from tests.helpers.fuzz.surfaces import Files
 
 PARTS, KEYS, RESIZES = 10, 1_000, 50

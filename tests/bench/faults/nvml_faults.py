@@ -1,4 +1,4 @@
-"""A driver with random false values, hangs and crashes, and names with escape sequences.
+"""A driver with random false values, hangs and crashes.
 
 BENCH_SEED sets the first seed; the default is random. A failure is printed with the command that repeats it.
 """
@@ -37,16 +37,6 @@ LIMIT_S = 120.0
 """Time limit of one command, seconds; a hanging driver may take 40 s of it."""
 WORKERS = 2
 
-COMMANDS = """
-import {}.json|import {}/x.json|export --out {}/x.json|export --out {}.xlsx|export --format {}|export {}
-new-workload mine --out {}/x.py|new-workload {}|telemetry --record {}/x.ndjson|telemetry --replay {}
-fleet hosts -H {}|fleet hosts -w {}|run --workloads {}.py|run --python {}|run {}|run --size {}|run --device {}
-run --dtype {}|run --export {}|run --simulate {}|run --worker {}|run --rounds {}|run --{}|{}|history --db {}/x.db
-show {}|compare {} latest|baseline {} latest|tag 1 +{}|demo {}|devices --python {}|--replay {}
-list --workloads {}.py|doctor --python {}|machine --device {}
-"""
-PIECES = ("\x1b]0;owned\x07", "\x9b2J", "\x1b[31m", "\u202e", "\r\n", "\x08", "\udcff", "\x1bP1$q\x1b\\", "[red]", "é")
-
 
 @dataclass(frozen=True)
 class Try:
@@ -66,7 +56,7 @@ def main() -> None:
     """Print a row per kind; exit 1 after a failure."""
     seed = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     chance = random.Random(seed)
-    tries = [*driver_tries(chance), *name_tries(chance)]
+    tries = list(driver_tries(chance))
     with tempfile.TemporaryDirectory() as folder:
         libraries = [built(Path(folder), number) for number in range(len(VARIANTS))]
         with ThreadPoolExecutor(WORKERS) as pool:
@@ -115,21 +105,12 @@ def driver_tries(chance: random.Random) -> Iterator[Try]:
         yield Try(kind, arguments, environment, chance.randrange(len(VARIANTS)))
 
 
-def name_tries(chance: random.Random) -> Iterator[Try]:
-    """Yield each command with two hostile names."""
-    for line in COMMANDS.replace("\n", "|").strip("|").split("|"):
-        for _ in range(2):
-            name = "x" + "".join(chance.choices(PIECES, k=4)).replace("/", "")
-            yield Try("names", tuple(word.replace("{}", name) for word in line.split()))
-
-
 def outcome(each: Try, library: Path, folder: Path) -> str:
     """Run one trial; return its failure, or an empty text."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CPUGPU_", "HOSTILE_"))}
     environment = {**inherited, **each.environment, "CPUGPU_DB": str(folder / "history.db")}
     environment |= dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"), str(folder))
-    if each.kind != "names":
-        environment["LD_LIBRARY_PATH"] = str(library)
+    environment["LD_LIBRARY_PATH"] = str(library)
     try:
         done = subprocess.run(
             [sys.executable, "-m", "cpugpu_tui", *each.arguments],
@@ -193,13 +174,7 @@ def _run(code: int, out: bytes, _error: str) -> str:
     return "" if (code, last.get("status")) == (0, "done") else f"exit {code}, {last.get('status')}"
 
 
-def _names(code: int, out: bytes, error: str) -> str:
-    text = out.decode("utf-8", "surrogateescape") + error
-    obeyed = [each for each in text if each != "\n" and not each.isprintable() and each not in "\xa0\u202f"]
-    return f"printed {''.join(obeyed)!a}" if obeyed else "" if code in (0, 1, 2, 4) else f"exit {code}"
-
-
-_CHECKS = {"telemetry": _telemetry, "doctor": _doctor, "devices": _devices, "run": _run, "names": _names}
+_CHECKS = {"telemetry": _telemetry, "doctor": _doctor, "devices": _devices, "run": _run}
 
 
 if __name__ == "__main__":

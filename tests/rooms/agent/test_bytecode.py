@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +30,7 @@ def package(tmp_path):
     return folder
 
 
-def started(package: Path, *, writes: bool) -> tuple[str, list[str]]:
+def started(package, *, writes):
     """Import the package in a new Python; return the folder of bytecode, and the files that it holds afterwards."""
     cache = package.parents[1] / "cache"
     named = {"XDG_CACHE_HOME": str(cache), "PYTHONDONTWRITEBYTECODE": "" if writes else "1"}

@@ -7,7 +7,7 @@ import torch
 from tests.helpers.runs.recorder import Recorder, SpiedMachine, plan_of
 
 from cpugpu_tui.agent.main import work
-from cpugpu_tui.model import TURN, Case, CaseFailed, CaseFinished, CaseStarted, Device, Event, Plan, Progressed
+from cpugpu_tui.model import TURN, Case, CaseFailed, CaseFinished, CaseStarted, Device, Plan, Progressed
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing import torch_machine
 from cpugpu_tui.timing.channel import Control
@@ -22,12 +22,12 @@ PLAN = plan_of(64, 128, window=1, rounds=2, max_rounds=2, turns=1)
 class Conductor(Recorder):
     """Lets the agent go on at each turn, until the turn that stops it."""
 
-    def __init__(self, control: Control, stop_at: int = 100) -> None:
+    def __init__(self, control, stop_at=100):
         super().__init__()
         self._control, self._stop_at = control, stop_at
         self.turns: list[tuple[str, int]] = []
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event):
         super().__call__(event)
         if isinstance(event, Progressed) and event.phase == TURN:
             assert self._control.paused, "it waits already when it says so"
@@ -35,7 +35,7 @@ class Conductor(Recorder):
             self._control.obey("resume" if len(self.turns) < self._stop_at else "stop")
 
 
-def conducted(stop_at: int = 100) -> tuple[str, Conductor]:
+def conducted(stop_at=100):
     control = Control()
     conductor = Conductor(control, stop_at)
     return Scheduler(PLAN, SpiedMachine(PLAN, conductor), conductor, control).run(), conductor

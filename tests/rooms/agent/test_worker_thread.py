@@ -5,7 +5,6 @@ import signal
 import subprocess
 import threading
 from dataclasses import replace
-from typing import Any
 
 from tests.helpers.runs.listening import environment_of, heard, next_of, run_with
 from tests.helpers.runs.recorder import plan_of
@@ -48,19 +47,19 @@ def test_kernels_run_on_torch_worker_in_this_process_too(monkeypatch):
 
         name = "spy"
 
-        def inputs(self, n: int, dtype: Any, generator: Any) -> Any:
+        def inputs(self, n, dtype, generator):
             import torch
 
             return (torch.rand(n, dtype=dtype, generator=generator),)
 
-        def step(self, tensor: Any) -> Any:
+        def step(self, tensor):
             names.add(threading.current_thread().name)
             return tensor + 1
 
-        def flops(self, n: int) -> float:
+        def flops(self, n):
             return float(n)
 
-        def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
+        def bytes_moved(self, n, itemsize_bytes):
             return 2.0 * n * itemsize_bytes
 
     monkeypatch.setitem(contract.REGISTRY, "spy", Spy())
@@ -71,14 +70,14 @@ def test_kernels_run_on_torch_worker_in_this_process_too(monkeypatch):
     assert names == {"torch-worker"}
 
 
-def failing(*arguments: object, **more: object) -> Any:
+def failing(*arguments, **more):
     raise CaseError("error", "CUDA error: sticky", fatal=True)
 
 
 def test_a_fatal_failure_in_a_thread_is_its_row_and_the_rest_goes_on(monkeypatch):
     honest = SimulatedTimer.device_samples
 
-    def sticky_once(self: SimulatedTimer, op: Any, count: int) -> Any:
+    def sticky_once(self, op, count):
         monkeypatch.setattr(SimulatedTimer, "device_samples", honest)
         return failing()
 
@@ -92,7 +91,7 @@ def test_a_fatal_failure_in_a_thread_is_its_row_and_the_rest_goes_on(monkeypatch
 def test_a_machine_that_cannot_be_made_ends_a_threads_run_with_a_sentence(monkeypatch, words):
     """A process exits; a thread must report its end, or the session waits for ever."""
 
-    def broken(*arguments: object) -> Any:
+    def broken(*arguments):
         raise RuntimeError("CUDA driver initialization failed")
 
     monkeypatch.setattr(worker_module, "make_machine", broken)
@@ -107,7 +106,7 @@ def test_what_a_workload_started_in_this_process_ends_with_the_agents(monkeypatc
     honest = SimulatedTimer.first_call
     started: list[subprocess.Popen[bytes]] = []
 
-    def starts(self: SimulatedTimer, op: Any) -> Any:
+    def starts(self, op):
         started.append(subprocess.Popen(["sleep", "600"]))
         return honest(self, op)
 

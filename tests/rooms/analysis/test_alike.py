@@ -10,13 +10,13 @@ from cpugpu_tui.analysis.alike import overall, standings
 H200 = "NVIDIA H200"
 
 
-def group(*times_ns: float, model: str = H200) -> tuple[dict[str, float], dict[str, str]]:
+def group(*times_ns, model=H200):
     """Return GPUs of one model with these times."""
     names = [f"cuda:{index}" for index in range(len(times_ns))]
     return dict(zip(names, times_ns, strict=True)), dict.fromkeys(names, model)
 
 
-def slow(times_ns: dict[str, float], models: dict[str, str]) -> list[str]:
+def slow(times_ns, models):
     return [name for name, standing in standings(times_ns, models).items() if standing.is_slow]
 
 

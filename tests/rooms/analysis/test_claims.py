@@ -1,7 +1,6 @@
 """Claims of the publications, judged by numbers of an H200 and by planted numbers with other outcomes."""
 
 import platform
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,16 +9,7 @@ from tests.helpers.app.fake_run import DEVICES, finished, rounds
 from cpugpu_tui import model
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
-from cpugpu_tui.compare.claims import (
-    REQUESTS,
-    JudgedClaim,
-    command,
-    judge_all,
-    numbers_of,
-    points_of,
-    stored_points,
-    tally,
-)
+from cpugpu_tui.compare.claims import REQUESTS, command, judge_all, numbers_of, points_of, stored_points, tally
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.decide.comparison import UNDECIDED as NO_WINNER
 from cpugpu_tui.session.planning import build_plan
@@ -39,9 +29,9 @@ FEW = {TOO_FEW: 1, CPU_OBSERVED: 2, GPU_OBSERVED: 2}
 
 
 def point(
-    workload: str, variant: str, size: int, cpu_ns: float, gpu_ns: float, verdict: str = "", source: str = "run 3",
-    gpu: dict[str, float] | None = None, cpu: dict[str, float] | None = None, bytes_moved: float = 0.0,
-) -> TimedCase:  # fmt: skip
+    workload, variant, size, cpu_ns, gpu_ns, verdict = "", source = "run 3",
+    gpu = None, cpu = None, bytes_moved = 0.0,
+):  # fmt: skip
     speedup = cpu_ns / gpu_ns
     verdict = verdict or (GPU_WINS if speedup > 1.02 else CPU_WINS if speedup < 0.98 else TIE)
     comparison = Comparison(speedup, 0.995 * speedup, 1.005 * speedup, 8, verdict)
@@ -83,7 +73,7 @@ H200 = (
 """The numbers of docs/publications.md and README."""
 
 
-def judged(name: str, points: Sequence[TimedCase], ceilings: Sequence[model.Ceilings] = (CPU, GPU)) -> JudgedClaim:
+def judged(name, points, ceilings=(CPU, GPU)):
     found = judge_all(numbers_of(points, (), ceilings, simulated=False))
     return next(each for each in found if each.claim.id == name)
 
@@ -249,9 +239,7 @@ def test_the_tally_counts_what_there_is(words):
 # ------------------------------------------------------------------ from runs
 
 
-def events_of(
-    plan: model.Plan, run_id: str, cpu_ns: float, gpu_ns: float, number: int | None = None
-) -> list[model.Event]:
+def events_of(plan, run_id, cpu_ns, gpu_ns, number=None):
     events: list[model.Event] = [
         model.RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment={}, number=number),
         model.DevicesFound(devices=DEVICES),
@@ -261,7 +249,7 @@ def events_of(
     return [*events, model.RunFinished(status="done")]
 
 
-def state_of(plan: model.Plan, cpu_ns: float = 4 * US, gpu_ns: float = US) -> RunState:
+def state_of(plan, cpu_ns=4 * US, gpu_ns=US):
     state = RunState()
     for event in events_of(plan, "now", cpu_ns, gpu_ns):
         state = state.apply(event)
@@ -291,7 +279,7 @@ def store(tmp_path):
     opened.close()
 
 
-def save(store: Store, plan: model.Plan, cpu_ns: float, gpu_ns: float) -> str:
+def save(store, plan, cpu_ns, gpu_ns):
     run_id = f"run-{len(store.runs())}"
     started, found, *events = events_of(plan, run_id, cpu_ns, gpu_ns)
     assert isinstance(started, model.RunStarted)
@@ -309,7 +297,7 @@ def save(store: Store, plan: model.Plan, cpu_ns: float, gpu_ns: float) -> str:
 LOOP = model.Plan("jacobian", (model.Case("jacobian", 100, variant="loop"),))
 
 
-def saved(store: Store, hostname: str = "", **more: object) -> tuple[TimedCase, ...]:
+def saved(store, hostname="", **more):
     options = {"simulated": False, "without": "", **more}
     return stored_points(store, hostname or platform.node(), (), (), **options)  # type: ignore[arg-type]
 

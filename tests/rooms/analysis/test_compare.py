@@ -95,8 +95,8 @@ def test_4_percent_passes_a_gate_of_5_percent_if_the_times_repeat_well():
     assert results.count(PASSED) >= 0.95 * TRIALS
 
 
-def planted_series(random_: random.Random, cases: int, noise: float, factor: float) -> list[Pair]:
-    def runs(factor: float) -> list[float]:
+def planted_series(random_, cases, noise, factor):
+    def runs(factor):
         return [1e5 * factor * math.exp(random_.gauss(0.0, noise)) for _ in range(5)]
 
     return [pair(runs(1.0), runs(factor), size) for size in range(1, cases + 1)]

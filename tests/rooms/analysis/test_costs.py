@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.costs import BACK, CAUSES, KERNELS, LAUNCH, TO_GPU, UNEXPLAINED, WAIT, Decomposition, decompose
+from cpugpu_tui.analysis.costs import BACK, CAUSES, KERNELS, LAUNCH, TO_GPU, UNEXPLAINED, WAIT, decompose
 
 TERM_NS = st.floats(1.0, 1e9)
 COPY_NS = st.none() | TERM_NS
 
 
 def taken_apart(
-    measured_ns: float | None, launch_ns: float | None, device_ns: float | None, wait_ns: float | None,
-    to_gpu_ns: float | None = None, back_ns: float | None = None,
-) -> Decomposition:  # fmt: skip
+    measured_ns, launch_ns, device_ns, wait_ns,
+    to_gpu_ns = None, back_ns = None,
+):  # fmt: skip
     found = decompose(measured_ns, launch_ns, device_ns, wait_ns, to_gpu_ns, back_ns)
     assert found is not None
     return found

@@ -1,6 +1,5 @@
 """Duets: equal sides do not differ at any look, small changes are found, and shared drift does not count."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,7 @@ from tests.helpers.bench import planted
 
 from cpugpu_tui.analysis.compare import BANDS, LOOKS, MOST_PAIRS, SLOWER, TOO_FEW, UNDECIDED, VISITS, grouped, judge
 from cpugpu_tui.analysis.gating import PASSED, gated, judge_slowdowns
-from cpugpu_tui.analysis.pairs import Change, Pair
+from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.model import DEVICE, LATENCY
 
 TRIALS = 200
@@ -35,15 +34,15 @@ def test_a_duet_finds_a_small_change_and_its_interval_holds_it(metric, factor, s
     assert {each.base_runs for each in changes} <= set(LOOKS)
 
 
-def low_of(found: Change) -> float:
+def low_of(found):
     return found.low or 0.0
 
 
-def high_of(found: Change) -> float:
+def high_of(found):
     return found.high or 0.0
 
 
-def duet(ratios: Sequence[float], size: int = 64, drift: float = 1.0) -> Pair:
+def duet(ratios, size=64, drift=1.0):
     """A case whose machine became slower with each pair of agents, for both sides."""
     base = {f"pair{number}": 1e5 * drift**number for number in range(len(ratios))}
     new = {key: ns * ratio for (key, ns), ratio in zip(base.items(), ratios, strict=True)}
@@ -86,7 +85,7 @@ def test_a_decided_case_that_is_no_longer_timed_stays_in_its_group():
 
 
 def test_a_gate_asks_at_the_looks_too():
-    def outcome(ratios: Sequence[float], limit: float) -> str:
+    def outcome(ratios, limit):
         limits = dict.fromkeys(BANDS, limit)
         (found,) = gated(judge_slowdowns([duet(ratios)], limits), limits)
         return found.outcome

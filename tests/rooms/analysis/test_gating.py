@@ -1,15 +1,12 @@
 """The gate: what passes, what fails, and what stays undecided."""
 
-from collections.abc import Sequence
-
 from tests.helpers.runs.noisy_series import BASE, gate, pair
 
 from cpugpu_tui.analysis.compare import SLOWER, TOO_FEW, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, verdict
-from cpugpu_tui.analysis.pairs import Pair
 
 
-def outcomes(pairs: Sequence[Pair], limit: float = 0.05) -> list[str]:
+def outcomes(pairs, limit=0.05):
     return [each.outcome for each in gate(pairs, limit)]
 
 

@@ -22,17 +22,17 @@ GPU = Ceilings(
 )  # fmt: skip
 
 
-def shown(*known: Ceilings, width: int = 76) -> list[str]:
+def shown(*known, width=76):
     lines = card(known, width, 3 * HOUR_NS)
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
 
-def row(lines: list[str], label: str) -> str:
+def row(lines, label):
     (found,) = [line for line in lines if line.strip().startswith(label)]
     return " ".join(found.split())
 
 
-def bar(lines: list[str], label: str) -> int:
+def bar(lines, label):
     (found,) = [line for line in lines if line.strip().startswith(label)]
     return found.count("█")
 

@@ -3,10 +3,10 @@
 import pytest
 
 from cpugpu_tui.analysis.regret import Choice, Regret, answered, held_out
-from cpugpu_tui.thresholds import Part, Span, Threshold
+from cpugpu_tui.thresholds import Threshold
 
 
-def threshold(timed: tuple[int, ...], faster: tuple[Part, ...] = (), equal: tuple[Span, ...] = ()) -> Threshold:
+def threshold(timed, faster=(), equal=()):
     return Threshold("matmul", "default", "float32", 0, True, True, "n", timed, faster, equal)
 
 

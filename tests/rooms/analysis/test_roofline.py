@@ -19,7 +19,7 @@ CPU = replace(
 )  # fmt: skip
 
 
-def matmul_limit(n: int, hardware_ns: float, latency_ns: float, dtype: str = "float32") -> Limit | None:
+def matmul_limit(n, hardware_ns, latency_ns, dtype="float32"):
     return limit(2.0 * n**3, 12.0 * n * n, dtype, None, hardware_ns, latency_ns, GPU)
 
 

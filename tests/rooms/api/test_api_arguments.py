@@ -25,16 +25,16 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads
 class Raising:
     """A foreign object that cannot be used for anything."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         raise RuntimeError(name)
 
-    def __index__(self) -> int:
+    def __index__(self):
         raise RuntimeError
 
-    def __iter__(self) -> Any:
+    def __iter__(self):
         raise RuntimeError
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         raise RuntimeError
 
 
@@ -59,11 +59,11 @@ def planned(monkeypatch):
     """Plans of calls, which are not run."""
     plans: list[Plan] = []
 
-    def plan(asked: Any, sizes: str, *, find_crossover: bool) -> None:
+    def plan(asked, sizes, *, find_crossover):
         own = OwnWorkloads(codes=(asked.subject.code,))
         plans.append(timing._plan_of(asked, own, sizes, find_crossover=find_crossover))
 
-    def play(_: Any, plan: Plan, *more: Any, **named: Any) -> None:
+    def play(_, plan, *more, **named):
         plans.append(plan)
         raise Stopped
 
@@ -72,7 +72,7 @@ def planned(monkeypatch):
     return plans
 
 
-def refusal(call: Callable[..., Any], arguments: dict[str, Any]) -> Exception | None:
+def refusal(call, arguments):
     """Return the documented error of a call."""
     try:
         call(**arguments)
@@ -91,13 +91,13 @@ USUAL: dict[Callable[..., Any], dict[str, Any]] = {
 """Function → arguments that are right."""
 
 
-def arguments_of(*calls: Callable[..., Any]) -> Any:
+def arguments_of(*calls):
     """Run a test for each argument of these functions."""
     pairs = [(call, name) for call in calls for name in inspect.signature(call).parameters if name != "self"]
     return pytest.mark.parametrize(("call", "argument"), pairs, ids=[f"{each.__name__}-{name}" for each, name in pairs])
 
 
-def assert_named(error: Exception, argument: str, value: object, case: str) -> None:
+def assert_named(error, argument, value, case):
     """Check that an error names the argument or its value, and no option of the command line."""
     shown = getattr(value, "__name__", argument) if callable(value) else argument
     shown = os.fsdecode(value) if isinstance(value, (str, bytes, Path)) else shown
@@ -197,7 +197,7 @@ def test_calls_from_two_threads_run_one_after_the_other():
     """Both lambdas stand on one line, so they have one name: one of two calls failed with "Unknown workload"."""
     found: list[object] = []
 
-    def time(what: Callable[..., Any]) -> None:
+    def time(what):
         try:
             found.append(time_on(what, 8, simulate=FAST).rows[0].failure)
         except Exception as error:  # noqa: BLE001 - of a thread, to be asserted on

@@ -28,7 +28,7 @@ def compared(tmp_path_factory):
     cpugpu = CommandLine(tmp_path_factory.mktemp("compared") / "history.db")
     found: list[Comparison] = []
 
-    async def notebook() -> None:
+    async def notebook():
         found.append(cpugpu_tui.compare("x @ x", "torch.mm(x, x)", [64, 2048], setup=SETUP, simulate=SIMULATED,
                                         save=True))  # fmt: skip
 

@@ -99,7 +99,7 @@ def test_the_plot_shows_a_line_for_each_device_and_the_bracket(searched):
 def test_without_matplotlib_the_plot_says_how_to_get_it(searched, monkeypatch, words):
     ordinary = builtins.__import__
 
-    def lacking(name: str, *others: Any) -> Any:
+    def lacking(name, *others):
         if name.startswith("matplotlib"):
             raise ImportError(name)
         return ordinary(name, *others)

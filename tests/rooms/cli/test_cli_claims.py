@@ -1,15 +1,13 @@
 """`cpugpu-tui claims`: what five publications say, from saved runs, as a table and as JSON; it measures nothing."""
 
-from typing import Any
-
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_OK
 
 SIMULATED = f"{FAST},noise=0.001"
 
 
-def claims_of(cpugpu: CommandLine, *arguments: str) -> dict[str, dict[str, Any]]:
+def claims_of(cpugpu, *arguments):
     done = cpugpu.here("claims", "--json", *arguments)
     assert (done.code, done.err) == (EXIT_OK, "")
     return {item["id"]: item for item in done.objects}

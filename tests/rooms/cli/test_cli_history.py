@@ -7,10 +7,9 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, ROOT, CommandLine, Outcome
+from tests.helpers.command_line import FAST, ROOT
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, Device, DevicesFound, Plan, RunFinished, RunStarted
@@ -28,7 +27,7 @@ def four(cpugpu):
     return cpugpu
 
 
-def save(store: Store, index: int, name: str, wall_ns: int = 1) -> None:
+def save(store, index, name, wall_ns=1):
     case = Case(name, 64)
     store.import_run(
         [
@@ -44,7 +43,7 @@ def save(store: Store, index: int, name: str, wall_ns: int = 1) -> None:
     )  # fmt: skip
 
 
-def numbers(done: Outcome) -> list[int]:
+def numbers(done):
     return [item["number"] for item in done.objects]
 
 
@@ -119,39 +118,6 @@ def test_answers_of_very_large_runs_are_left_to_show(four, monkeypatch):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("tag", "1", "+x"), ("rm", "1"), ("history", "prune", "--keep", "0", "--yes"), ("baseline", "main", "1"),
-     ("run", "--resume")],
-)  # fmt: skip
-def test_a_damaged_history_is_left_for_the_next_run_by_commands_that_want_a_run_of_it(four, arguments):
-    damage(four.database)
-    before = four.database.read_bytes()
-    done = four.here(*arguments)
-    assert done.code == EXIT_UNFIT
-    assert f"{four.database} is damaged" in done.err
-    assert four.database.read_bytes() == before
-    assert not list(four.database.parent.glob("*.damaged*"))
-
-
-def test_an_import_into_a_damaged_history_says_that_it_was_kept_aside(four, tmp_path):
-    made_up = ("--size", "16", "--rounds", "5", "--simulate", FAST)
-    assert four.here("run", "matmul", *made_up, "--export", tmp_path / "one.json").code == EXIT_OK
-    damage(four.database)
-    done = four.here("import", tmp_path / "one.json")
-    assert done.code == EXIT_OK
-    assert done.out.endswith("cpugpu-tui show 1\n")
-    (aside,) = tmp_path.glob("*.damaged-*")
-    assert aside.name in done.err
-
-
-def damage(database: Path) -> None:
-    """Overwrite the tables, not the header that makes it ours."""
-    content = bytearray(database.read_bytes())
-    content[100:] = b"\xff" * (len(content) - 100)
-    database.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    "arguments",
     [("baseline", "main", "1"), ("baseline",), ("compare", "1", "2"), ("gate", "--baseline", "1", "--new", "2")],
 )
 def test_commands_that_upgrade_the_history_say_where_the_copy_lies(cpugpu, arguments):
@@ -175,7 +141,7 @@ def test_tags_are_given_shown_and_taken(four, words):
     assert tags(four, 1) == []
 
 
-def tags(cpugpu: CommandLine, run: int) -> list[str]:
+def tags(cpugpu, run):
     (found,) = cpugpu.here("tag", run, "--json").objects
     return list(found["tags"])
 
@@ -243,12 +209,12 @@ def test_merge_refuses_what_is_no_history_of_ours(four, tmp_path, make, code, wo
     assert len(numbers(four.here("history", "--json"))) == 4
 
 
-def foreign(path: Path) -> None:
+def foreign(path):
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("CREATE TABLE cookie (name)")
 
 
-def future(path: Path) -> None:
+def future(path):
     """A database of a version whose tables nobody knows yet."""
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as other:

@@ -1,7 +1,5 @@
 """`cpugpu-tui machine`: the card from what is kept, measured only when asked, and how it fails."""
 
-from typing import Any
-
 from cpugpu_tui.cli import machine
 from cpugpu_tui.cli.machine import HOW
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
@@ -75,7 +73,7 @@ def test_a_busy_machine_is_named_although_its_rates_were_not_measured(cpugpu, mo
     """It printed nothing but the reason, on stderr."""
     real = machine.measured
 
-    def disturbed(*given: Any) -> Any:
+    def disturbed(*given):
         _, state, _ = real(*given)
         return (), state, EXIT_UNFIT
 

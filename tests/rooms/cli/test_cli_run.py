@@ -7,13 +7,12 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
+from tests.helpers.command_line import FAST, PATIENCE_S, agents_of, next_event
 from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
-from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Event, Gap, RunStarted, TelemetryRead
+from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Gap, RunStarted, TelemetryRead
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.state.state import RunState
 
@@ -21,14 +20,14 @@ RUN = ("run", "--simulate", FAST)
 PACED = f"{FAST},pace=0.4"
 
 
-def state_of(events: list[Event]) -> RunState:
+def state_of(events):
     state = RunState()
     for event in events:
         state = state.apply(event)
     return state
 
 
-def statuses(events: list[Event]) -> dict[int, str]:
+def statuses(events):
     """Size → status."""
     return {row.case.size: row.status for row in state_of(events).rows.values()}
 
@@ -185,7 +184,7 @@ def test_a_reader_that_goes_away_leaves_no_agent(cpugpu):
 # ------------------------------------------------------------------ progress
 
 
-def run_on_a_terminal(cpugpu: CommandLine, *arguments: Any) -> tuple[str, str]:
+def run_on_a_terminal(cpugpu, *arguments):
     """Run with stderr on a pseudo-terminal and stdout in a pipe; return both."""
     ours, theirs = pty.openpty()
     with cpugpu.start(*arguments, stderr=theirs) as process:

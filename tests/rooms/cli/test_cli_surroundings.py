@@ -6,14 +6,14 @@ import shlex
 import subprocess
 
 import pytest
-from tests.helpers.command_line import COMMAND, FAST, CommandLine, Outcome
+from tests.helpers.command_line import COMMAND, FAST, Outcome
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 
 RUN = ("run", "matmul", "--size", "64", "--simulate", FAST)
 
 
-def in_shell(cpugpu: CommandLine, words: tuple[str, ...], streams: str, before: str = "") -> Outcome:
+def in_shell(cpugpu, words, streams, before=""):
     """Run the command as a shell does, with its streams redirected."""
     line = f"{before} exec {shlex.join([*COMMAND, *words])} {streams}"
     done = subprocess.run(
@@ -22,7 +22,7 @@ def in_shell(cpugpu: CommandLine, words: tuple[str, ...], streams: str, before: 
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def assert_said(done: Outcome, code: int) -> None:
+def assert_said(done, code):
     """One line with cause and remedy, and this exit code."""
     assert done.code == code
     assert done.err.startswith("cpugpu-tui: ")

@@ -24,7 +24,7 @@ def history(tmp_path_factory):
     return command
 
 
-def rows_of(out: str) -> dict[str, str]:
+def rows_of(out):
     """Return the bar of each workload, in the order of the table."""
     return {line.split()[0]: bar[0] for line in out.splitlines()[2:] if (bar := BAR.search(line))}
 
@@ -72,15 +72,6 @@ def test_a_survey_of_two_models_has_sentences_for_each(cpugpu, tmp_path):
     assert ">cuda:0 wins from ≈ " in html  # the bracket on the curves
     assert not re.search(">GPU wins (from|up to) ", html)
     assert re.search("<li>cuda:0: The GPU wins from .*<li>cuda:1: The GPU wins from ", html, re.DOTALL)
-
-
-def test_a_slow_gpu_has_bars_and_sentences_of_its_own(cpugpu):
-    simulate = f"{FAST},drift=0,gpus=3,slow_gpu=2,slow_factor=2"
-    done = cpugpu.here("survey", "--only", "matmul,fft", "--simulate", simulate, "--device", "cpu", "--device", "cuda")
-    assert done.code == EXIT_OK, done.err
-    bars = {line.partition("  ")[0] for line in done.out.splitlines() if BAR.search(line)}
-    assert bars == {f"{name} on {gpu}" for name in ("matmul", "fft") for gpu in ("cuda:0", "cuda:2")}
-    assert "cuda:2: On this GPU, faster from a size on" in done.out
 
 
 def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu):

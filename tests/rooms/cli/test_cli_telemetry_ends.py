@@ -14,7 +14,7 @@ FAKE_TRACE = ROOT / "tests" / "traces" / "fake-two-gpus.ndjson"
 SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
 
 
-def first_row(process: subprocess.Popen[bytes]) -> None:
+def first_row(process):
     while b"host" not in (line := process.stdout.readline()):
         assert line
 

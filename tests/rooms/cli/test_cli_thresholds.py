@@ -14,7 +14,7 @@ from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui import errors
 from cpugpu_tui.cli.thresholds import measuring
-from cpugpu_tui.thresholds import Thresholds, load
+from cpugpu_tui.thresholds import load
 
 STEADY = ("--simulate", "drift=0")
 GEMM = ("gemm = x @ x", "--setup", "x = torch.rand(n, n)")
@@ -44,14 +44,14 @@ def file(measured, cpugpu, tmp_path, monkeypatch):
     return path
 
 
-def rewritten(file: Path, **changes: Any) -> None:
+def rewritten(file, **changes):
     """Change values of every threshold in a file."""
     document = json.loads(file.read_text())
     document["thresholds"] = [{**each, **changes} for each in document["thresholds"]]
     file.write_text(json.dumps(document))
 
 
-def entries(path: Path) -> Thresholds:
+def entries(path):
     """Return the content of a file on whatever machine."""
     return load(path, {})
 
@@ -187,7 +187,7 @@ def test_a_stopped_run_writes_nothing(file, cpugpu, monkeypatch, words):
     ran = measuring.watched
     before = file.read_text()
 
-    def stopped(session: Any, *rest: Any) -> Any:
+    def stopped(session, *rest):
         session.stop()
         return ran(session, *rest)
 
@@ -306,7 +306,7 @@ def test_verify_refuses_other_machines_and_unknown_operations(file, cpugpu, word
 def test_without_names_the_whole_catalogue_is_measured(cpugpu, tmp_path, monkeypatch):
     planned: list[Any] = []
 
-    def stop(plan: Any, *_: object) -> Any:
+    def stop(plan, *_):
         planned.append(plan)
         raise errors.UnfitError("enough")
 

@@ -1,6 +1,5 @@
 """Every command is found by its name among the files, and the gate takes its verdicts once."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from typer.main import get_group
 
 from cpugpu_tui.analysis import compare as analysis_compare
 from cpugpu_tui.analysis.compare import judge
-from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.cli.commands import app, needed
 from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest
 from cpugpu_tui.compare import comparison
@@ -32,7 +30,7 @@ WITHIN = {
 }
 
 
-def commands_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def commands_of(group, above=()):
     """Yield the words of each command, and what runs it."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
@@ -50,7 +48,7 @@ def test_every_command_is_in_the_file_of_its_name():
         assert file == WITHIN.get(words, GROUPED.get(words[0], words[-1])), words
 
 
-def groups_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def groups_of(group, above=()):
     """Yield the words of each group of commands, and the group."""
     if hasattr(group, "commands"):
         yield above, group
@@ -67,7 +65,7 @@ def test_no_summary_is_cut_in_a_list_of_commands(cpugpu, monkeypatch):
 
 
 def test_every_command_option_and_argument_has_help_in_sentences():
-    def check(group: Any) -> None:
+    def check(group):
         for text in (group.help, *(parameter.help for parameter in group.params)):
             assert text
             assert text[-1] in ".]" or text.endswith("?"), text
@@ -120,7 +118,7 @@ def test_the_gate_judges_once(monkeypatch):
     """It judged as `compare` does first, with the limit, and threw that away."""
     asked: list[dict[str, Any]] = []
 
-    def noted(pairs: tuple[Pair, ...], *bands: Any, **how: Any) -> Any:
+    def noted(pairs, *bands, **how):
         asked.append(how)
         return judge(pairs, *bands, **how)
 

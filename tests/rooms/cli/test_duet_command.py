@@ -7,7 +7,7 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Outcome
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.cli.running import in_turn
@@ -34,13 +34,13 @@ def both(pythons):
     return "--python", pythons[0], "--python", pythons[1]
 
 
-def comparison(done: Outcome) -> dict[str, object]:
+def comparison(done):
     found: dict[str, object] = json.loads(done.out.splitlines()[-1])
     assert found["event"] == "Comparison"
     return found
 
 
-def words_of(told: dict[str, object]) -> dict[str, str]:
+def words_of(told):
     verdicts = told["verdicts"]
     assert isinstance(verdicts, list)
     return {f"{each['device']} {each['metric']}": each["verdict"] for each in verdicts}
@@ -53,7 +53,7 @@ def test_time_with_two_interpreters_is_a_duet_too(cpugpu, both, monkeypatch):
     """The first of two --python was dropped without a word."""
     asked: list[list[str | None]] = []
 
-    def note(_request: object, _options: object, sides: list[in_turn.Side], *_: object, **_more: object) -> int:
+    def note(_request, _options, sides, *_, **_more):
         asked.append([side.python for side in sides])
         return EXIT_OK
 

@@ -17,7 +17,7 @@ SLOW = f"{SIMULATED},gpu_ns_per_flop=0.002"
 RUN = ("run", "matmul", "--size", "16,256", "--rounds", "5")
 
 
-def make_series(cpugpu: CommandLine, simulated: str = SIMULATED, runs: int = 5) -> None:
+def make_series(cpugpu, simulated=SIMULATED, runs=5):
     done = cpugpu.here(*RUN, "--simulate", simulated, "--repeat", runs)
     assert done.code == EXIT_OK, done.err
 
@@ -102,7 +102,7 @@ def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu, words):
 
 
 def test_a_band_decides_what_is_the_same_for_each_time(slowed):
-    def verdicts(*band: str) -> list[str]:
+    def verdicts(*band):
         (told,) = slowed.here("compare", "main", "latest", "--json", *band).objects
         return [f"{each['device']} {each['metric']} {each['verdict']}" for each in told["verdicts"]
                 if "/16/" in each["cases"][0]["case"]]  # fmt: skip

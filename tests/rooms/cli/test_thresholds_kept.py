@@ -1,6 +1,5 @@
 """Files of thresholds made and verified on a simulated machine with the curves and the noise of an H200."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from cpugpu_tui.cli.thresholds import measuring, verify
 from cpugpu_tui.cli.thresholds.measuring import BUDGET_S, DEVICES, LIMIT_S
 from cpugpu_tui.export.threshold_ranges import judged_again
 from cpugpu_tui.export.thresholds import thresholds_of
-from cpugpu_tui.model import Plan, Simulation
+from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.thresholds import CPU, FORMAT, GPU, VERSION, Threshold, Thresholds
 
@@ -25,7 +24,7 @@ class Kept(NamedTuple):
     most_failed: int
 
 
-def plan_of(names: tuple[str, ...], seed: int, limit_s: float) -> Plan:
+def plan_of(names, seed, limit_s):
     """Return what `thresholds make` plans for these workloads."""
     asked = PlanRequest(("survey",), only=names, full=True, devices=DEVICES, simulation=Simulation(seed=seed))
     plan = build_plan(asked)
@@ -33,7 +32,7 @@ def plan_of(names: tuple[str, ...], seed: int, limit_s: float) -> Plan:
     return replace(plan, budget_s=BUDGET_S, search=replace(plan.search, limit_s=limit_s))
 
 
-def made_and_verified(monkeypatch: pytest.MonkeyPatch, seed: int, starts: tuple[int, int] | None) -> Kept:
+def made_and_verified(monkeypatch, seed, starts):
     """Make a file of all workloads in one start of the process, and verify it in another; None: starts are alike."""
     plan = plan_of(tuple(CURVES), seed, LIMIT_S)
     entries = thresholds_of(timed(monkeypatch, plan, starts[0] if starts else None).state).entries
@@ -52,7 +51,7 @@ def kept(request):
         yield made_and_verified(monkeypatch, 1, request.param)
 
 
-def true_regrets(each: Threshold) -> list[float]:
+def true_regrets(each):
     """Return the regret without noise at sizes spread over the range, where the file names a device."""
     curves = CURVES[each.operation]
     low, high = each.timed[0], each.timed[-1]
@@ -109,7 +108,7 @@ def test_loud_rounds_and_an_odd_size_leave_few_gaps_and_no_wrong_device(monkeypa
 HEAD = {"format": FORMAT, "version": VERSION, "made": "2026-11-27", "machine": {"simulated": True}}
 
 
-def checked(entries: Sequence[Threshold]) -> None:
+def checked(entries):
     """Check what a file must keep."""
     assert sum(map(answered, entries)) >= LEAST_ANSWERED * len(entries)
     regrets = [regret for each in entries for regret in true_regrets(each)]

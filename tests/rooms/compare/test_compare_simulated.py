@@ -8,12 +8,12 @@ from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
 from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.changes import remark_on
-from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
+from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.state.folding import MeasuredRun, measured, measured_state
+from cpugpu_tui.state.folding import measured, measured_state
 
 WANDERING = replace(QUICK, noise=0.01, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.97)
 """Slow drift, so that medians of runs differ by 2 %, as those of processes do."""
@@ -21,7 +21,7 @@ WANDERING = replace(QUICK, noise=0.01, cpu_drift=0.02, gpu_drift=0.02, drift_rho
 PAIRS = 12
 
 
-def run(seed: int, series: str, **laws: float) -> MeasuredRun:
+def run(seed, series, **laws):
     simulation = replace(WANDERING, seed=seed, **laws)  # type: ignore[arg-type]
     plan = plan_of(16, 256, simulation=simulation, metrics=(LATENCY,), rounds=5, max_rounds=5)
     state = state_of(plan, swept(plan)[1])
@@ -32,11 +32,11 @@ def run(seed: int, series: str, **laws: float) -> MeasuredRun:
     return found
 
 
-def series(first_seed: int, name: str, runs: int = 5, **laws: float) -> Series:
+def series(first_seed, name, runs=5, **laws):
     return Series("", tuple(run(seed, name, **laws) for seed in range(first_seed, first_seed + runs)))
 
 
-def verdicts(found: SeriesComparison) -> set[str]:
+def verdicts(found):
     return {each.verdict for each in found.judged}
 
 
@@ -60,7 +60,7 @@ def test_a_slower_gpu_is_found_and_the_processor_beside_it_acquitted():
     assert [each.what for each in found.differences] == ["simulation"]
 
 
-def limited(*limits_w: float | None, name: str = "base") -> Series:
+def limited(*limits_w, name="base"):
     """Runs of the same plan with a telemetry reading of this power limit, or without any reading."""
     plan = plan_of(16, simulation=replace(QUICK, seed=1), metrics=(LATENCY,), rounds=5, max_rounds=5)
     recorder = swept(plan)[1]

@@ -10,7 +10,7 @@ from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.comparison import Series
-from cpugpu_tui.compare.gate import FleetGate, judge_fleet
+from cpugpu_tui.compare.gate import judge_fleet
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, Device, DevicesFound, Event, RunFinished, RunStarted
@@ -80,7 +80,7 @@ def test_one_file_cannot_be_both_reports(cpugpu, tmp_path):
 # ------------------------------------------------------------------ which baseline is whose
 
 
-def run_events(run: str, gpus: dict[str, str], factors: dict[str, float], wobble: float) -> list[Event]:
+def run_events(run, gpus, factors, wobble):
     """Return a run on these GPUs (device → model); a factor makes one slower."""
     devices = (Device("cpu", "a CPU"), *(Device(name, model, f"GPU-{name}") for name, model in gpus.items()))
     events: list[Event] = [
@@ -98,7 +98,7 @@ def run_events(run: str, gpus: dict[str, str], factors: dict[str, float], wobble
     return [*events, RunFinished(status="done")]
 
 
-def fleet_of(gpus: dict[str, dict[str, str]], factors: dict[tuple[str, str], float]) -> FleetState:
+def fleet_of(gpus, factors):
     state = FleetState.of(hosts_of(list(gpus)))
     for host, devices in gpus.items():
         slow = {device: factor for (name, device), factor in factors.items() if name == host}
@@ -109,7 +109,7 @@ def fleet_of(gpus: dict[str, dict[str, str]], factors: dict[tuple[str, str], flo
     return state
 
 
-def baseline(name: str, model: str, factor: float) -> Series:
+def baseline(name, model, factor):
     state = FleetState.of(hosts_of([name]))
     for number, wobble in enumerate(WOBBLE):
         for event in run_events(f"{name}-{number}", {"cuda:0": model}, {"cuda:0": factor}, wobble):
@@ -117,7 +117,7 @@ def baseline(name: str, model: str, factor: float) -> Series:
     return Series(f"baseline {name}", state.hosts[name].runs)
 
 
-def outcomes(gate: FleetGate) -> dict[str, str]:
+def outcomes(gate):
     return {each.name: each.outcome for each in gate.gpus}
 
 

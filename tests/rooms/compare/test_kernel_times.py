@@ -1,6 +1,5 @@
 """Kernel times in comparisons and gates: where they are missing, of several GPUs, and the bands of each time."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -10,15 +9,15 @@ from tests.rooms.compare.test_compare_simulated import WANDERING
 from cpugpu_tui.analysis.compare import BANDS, TOO_FEW
 from cpugpu_tui.analysis.gating import NOT_JUDGED, PASSED
 from cpugpu_tui.cli.compare.gate_request import LIMITS
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.comparison import compare_series
 from cpugpu_tui.compare.gate import gate_series, view
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.model import DEVICE, LATENCY
-from cpugpu_tui.state.folding import MeasuredRun, measured_state
+from cpugpu_tui.state.folding import measured_state
 
 
-def run(seed: int, name: str = "base") -> MeasuredRun:
+def run(seed, name="base"):
     plan = plan_of(64, simulation=replace(WANDERING, seed=seed, gpu_drift=0.001, cpu_drift=0.001),
                    metrics=(LATENCY, DEVICE), rounds=5, max_rounds=5)  # fmt: skip
     state = state_of(plan, swept(plan)[1])
@@ -28,16 +27,16 @@ def run(seed: int, name: str = "base") -> MeasuredRun:
     return found
 
 
-def series(first_seed: int, name: str) -> Series:
+def series(first_seed, name):
     return Series("", tuple(run(seed, name) for seed in range(first_seed, first_seed + 5)))
 
 
-def without_kernels(given: Series) -> Series:
+def without_kernels(given):
     bare = ({key: replace(case, kernel_ns={}) for key, case in each.cases.items()} for each in given.runs)
     return Series("", tuple(replace(each, cases=cases) for each, cases in zip(given.runs, bare, strict=True)))
 
 
-def troubles(found: SeriesComparison) -> Mapping[str, str]:
+def troubles(found):
     return {each.label: each.trouble for each in found.judged}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.config import config
 from cpugpu_tui.config.config_file import read
@@ -45,7 +45,7 @@ summary = "one product"
 Write = Callable[[str], Path]
 
 
-def run(cpugpu: CommandLine, *arguments: object, **environment: str) -> RunStarted:
+def run(cpugpu, *arguments, **environment):
     """Run something small; return what it began with."""
     done = cpugpu("run", *arguments, "--simulate", FAST, "--json", **environment)
     assert done.code == 0, done.err

@@ -1,7 +1,5 @@
 """Inventories and host files: what they mean, and the errors of invalid ones."""
 
-from pathlib import Path
-
 import pytest
 
 from cpugpu_tui.config.hosts import expanded, hosts_of, names_in, read_hosts
@@ -36,7 +34,7 @@ pre = []
 """
 
 
-def written(folder: Path, text: str, name: str = "hosts.toml") -> Path:
+def written(folder, text, name="hosts.toml"):
     path = folder / name
     path.write_text(text)
     return path

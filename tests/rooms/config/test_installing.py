@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 
 import setuptools  # noqa: F401 - before pip: it replaces distutils only if nothing has loaded that
@@ -15,7 +14,7 @@ from cpugpu_tui.config.installing import install_command
 PACKAGES = ["jinja2>=3.1", "matplotlib>=3.8"]
 
 
-def read_by_pip(command: str) -> Iterator[str]:
+def read_by_pip(command):
     """Yield what pip reads from a command: each requirement with its versions."""
     python, dash_m, pip, install, *words = shlex.split(command)
     assert (python, dash_m, pip, install) == (sys.executable, "-m", "pip", "install")
@@ -30,7 +29,7 @@ def test_pip_is_given_the_packages_of_the_extra_and_no_torch():
 
 
 def test_source_that_is_not_installed_names_them_without_versions(monkeypatch):
-    def absent(_name: str) -> list[str]:
+    def absent(_name):
         raise PackageNotFoundError
 
     monkeypatch.setattr(installing, "requires", absent)

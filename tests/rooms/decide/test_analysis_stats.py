@@ -75,12 +75,12 @@ def test_students_quantile_is_the_tables(degrees, level):
 
 
 @st.composite
-def two_devices(draw: st.DrawFn) -> tuple[dict[int, float], dict[int, float]]:
+def two_devices(draw):
     rounds = draw(st.lists(st.integers(1, 40), min_size=1, max_size=20, unique=True))
     return {r: draw(TIMES_NS) for r in rounds}, {r: draw(TIMES_NS) for r in rounds}
 
 
-def close(a: float | None, b: float | None) -> bool:
+def close(a, b):
     return a is None if b is None else a == pytest.approx(b, rel=1e-9)
 
 
@@ -152,7 +152,7 @@ def test_the_speedup_is_the_quotient_of_the_two_times(times, more):
     assert comparison.speedup == pytest.approx(cpu / gpu, rel=1e-9)
 
 
-def noisy(noise: random.Random, rounds: int, deviation: float) -> dict[int, float]:
+def noisy(noise, rounds, deviation):
     return {r: 1000.0 * math.exp(noise.gauss(0.0, deviation)) for r in range(rounds)}
 
 

@@ -1,7 +1,6 @@
 """The crossover: kinds of sweeps, bracket and point, from planted verdicts and from any numbers."""
 
 import math
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -24,7 +23,7 @@ from cpugpu_tui.decide.verdict import compare, word
 LETTERS = {"C": CPU_WINS, "G": GPU_WINS, "=": TIE, "?": UNDECIDED, "-": TOO_FEW}
 
 
-def point(size: int, verdict: str, speedup: float | None = None, rounds: int = 8) -> SweepPoint:
+def point(size, verdict, speedup=None, rounds=8):
     """A size with a verdict and a matching speedup."""
     fitting = {CPU_WINS: 0.5, GPU_WINS: 2.0}.get(verdict, 1.0) if speedup is None else speedup
     if verdict == TOO_FEW:
@@ -32,12 +31,12 @@ def point(size: int, verdict: str, speedup: float | None = None, rounds: int = 8
     return SweepPoint(size, Comparison(fitting, 0.99 * fitting, 1.01 * fitting, rounds, verdict))
 
 
-def sweep(letters: str) -> list[SweepPoint]:
+def sweep(letters):
     """Sizes 10, 20, …: the CPU wins C, the GPU wins G, the others have no winner."""
     return [point(10 * index, LETTERS[letter]) for index, letter in enumerate(letters, 1)]
 
 
-def between_sure(*points: SweepPoint) -> list[SweepPoint]:
+def between_sure(*points):
     """The points, and beyond both ends a size that the device of that end wins without doubt."""
     outer = point(1, points[0].comparison.verdict), point(10**15, points[-1].comparison.verdict)
     return [outer[0], *points, outer[1]]
@@ -92,7 +91,7 @@ def test_the_ratio_of_a_bracket_is_upper_by_lower_end():
 # ------------------------------------------------------------------ a winner that no size is sure of
 
 
-def near(size: int, verdict: str, speedup: float, rounds: int = 24) -> SweepPoint:
+def near(size, verdict, speedup, rounds=24):
     """A size with an interval of ± 5 %."""
     return SweepPoint(size, Comparison(speedup, speedup / 1.05, speedup * 1.05, rounds, verdict))
 
@@ -267,7 +266,7 @@ SIZES = st.integers(1, 60) | st.integers(-2, 10**15)
 POINTS = st.lists(st.builds(SweepPoint, SIZES, COMPARISONS), max_size=30)
 
 
-def decided(found: crossovers.Crossover) -> list[SweepPoint]:
+def decided(found):
     return [p for p in found.points if p.comparison.verdict in (CPU_WINS, GPU_WINS)]
 
 
@@ -301,7 +300,7 @@ def test_the_order_of_the_points_does_not_matter(points, dice):
 ROUNDS = st.lists(st.tuples(st.floats(1.0, 1e9), st.floats(1.0, 1e9)), min_size=1, max_size=12)
 
 
-def of_rounds(sizes: Sequence[Sequence[tuple[float, float]]], factor: float = 1.0) -> crossovers.Crossover:
+def of_rounds(sizes, factor=1.0):
     """The crossover of sizes 10, 20, …, each with rounds of (CPU, GPU), ns."""
     points = []
     for index, rounds in enumerate(sizes, 1):
@@ -312,7 +311,7 @@ def of_rounds(sizes: Sequence[Sequence[tuple[float, float]]], factor: float = 1.
     return crossovers.crossover(points)
 
 
-def is_at_a_margin(comparison: Comparison) -> bool:
+def is_at_a_margin(comparison):
     """Whether rounding errors alone may change the verdict."""
     if comparison.low is None or comparison.high is None:
         return False

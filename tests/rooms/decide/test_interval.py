@@ -26,7 +26,7 @@ UNCORRELATED = Correlation(-1e6, 10**6, 1)
 """So many rounds without correlation that those of a case hardly count."""
 
 
-def series(noise: random.Random, rho: float, count: int = 40) -> list[float]:
+def series(noise, rho, count=40):
     """A series of mean 0 and deviation 1 with serial correlation `rho`."""
     values = [noise.gauss(0.0, 1.0)]
     while len(values) < count:

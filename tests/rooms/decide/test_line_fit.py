@@ -12,7 +12,7 @@ SIZES = tuple(4.0**k for k in range(1, 15))
 """4 B to 256 MiB."""
 
 
-def measured(planted: Line, noise: float = 0.0, seed: int = 1) -> list[tuple[float, float]]:
+def measured(planted, noise=0.0, seed=1):
     dice = random.Random(seed)
     return [(size, planted.elapsed_ns(size) * math.exp(dice.gauss(0.0, noise))) for size in SIZES]
 

@@ -1,13 +1,12 @@
 """Sizes of a search: the grid, and how many more it needs to find a planted crossover."""
 
 import math
-from collections.abc import Callable, Collection
 from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.runs.crossovers import Crossover, crossover
+from tests.helpers.runs.crossovers import crossover
 from tests.rooms.decide.test_crossover import POINTS, between_sure, point, sweep
 
 from cpugpu_tui.decide.comparison import (
@@ -76,24 +75,22 @@ PLACES = st.floats(0.001, 0.999)
 """Where on the axis the crossover is planted, as a share of ln(size)."""
 
 
-def planted(place: float, axis: tuple[int, int]) -> float:
+def planted(place, axis):
     """The size at which the devices are level."""
     return axis[0] * math.pow(axis[1] / axis[0], place)
 
 
-def exact(speedup: float) -> str:
+def exact(speedup):
     """The verdict without noise."""
     return GPU_WINS if speedup > 1 else CPU_WINS
 
 
-def with_ties(speedup: float) -> str:
+def with_ties(speedup):
     """The verdict with a tie within 2 % of time."""
     return word(math.log(speedup), math.log(speedup))
 
 
-def search(
-    sizes: Collection[int], crossing: float, exponent: float, verdict: Callable[[float], str], most: int = 60
-) -> tuple[int, Crossover]:
+def search(sizes, crossing, exponent, verdict, most=60):
     """Search with speedup = (size / crossing)^exponent; return the number of added sizes and the crossover."""
     tried = list(sizes)
     for added in range(most + 1):
@@ -139,7 +136,7 @@ def test_ties_around_the_crossing_do_not_keep_the_bracket_wide(axis, place, expo
 def test_a_search_ends_soon_also_where_it_cannot_succeed(axis, place, exponent, noise):
     """A speedup that grows slowly leaves many sizes undecided, and further sizes beside them do not help."""
 
-    def verdict(speedup: float) -> str:
+    def verdict(speedup):
         return word(math.log(speedup) - noise, math.log(speedup) + noise)
 
     added, _ = search(grid(*axis), planted(place, axis), exponent, verdict)
@@ -161,7 +158,7 @@ def test_without_a_crossing_there_is_nothing_to_narrow(letters):
 
 
 def test_gaps_in_which_no_device_is_known_to_cost_little_are_divided():
-    def compared(size: int, low: float, high: float, winner: str = UNDECIDED) -> SweepPoint:
+    def compared(size, low, high, winner=UNDECIDED):
         return SweepPoint(size, Comparison((low * high) ** 0.5, low, high, 36, winner))
 
     lost, open_, cheap = compared(500, 0.4, 0.5, CPU_WINS), compared(1000, 0.98, 1.6), compared(2000, 1.0, 1.05)
@@ -172,7 +169,7 @@ def test_gaps_in_which_no_device_is_known_to_cost_little_are_divided():
 
 
 def test_a_gap_is_judged_by_both_of_its_sizes():
-    def compared(size: int, speedup: float, low: float, high: float) -> SweepPoint:
+    def compared(size, speedup, low, high):
         return SweepPoint(size, Comparison(speedup, low, high, 36, UNDECIDED))
 
     noisy = [compared(707, 1.0, 0.9, 1.12), compared(1000, 0.98, 0.9, 1.05)]  # like cholesky with copies, on an H100
@@ -211,7 +208,7 @@ def test_the_first_choice_lies_beside_the_level_point_on_the_longer_side():
 
 
 def test_every_change_of_the_winner_is_narrowed():
-    def winner(size: int) -> str:
+    def winner(size):
         return GPU_WINS if 30 <= size < 300 or size >= 3000 else CPU_WINS
 
     tried, gaps = [10, 100, 1000, 10_000], []

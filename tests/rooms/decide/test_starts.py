@@ -13,7 +13,7 @@ from cpugpu_tui.decide.stats import quantile
 from cpugpu_tui.decide.verdict import compare
 
 
-def rounds(log: float, count: int = 8) -> dict[int, float]:
+def rounds(log, count=8):
     """Rounds of e^log µs, which differ by 1 %."""
     return {index: 1e3 * math.exp(log + 0.01 * (index % 2)) for index in range(1, count + 1)}
 
@@ -94,7 +94,7 @@ def test_one_start_with_a_history_keeps_what_was_seen_within_it():
     assert found.verdict == UNDECIDED
 
 
-def judged(size: int, log: float, half: float, starts: int = 1) -> SweepPoint:
+def judged(size, log, half, starts=1):
     low, high = math.exp(log - half), math.exp(log + half)
     verdict = GPU_WINS if low > 1.02 else CPU_WINS if high < 1 / 1.02 else UNDECIDED
     return SweepPoint(size, Comparison(math.exp(log), low, high, 20, verdict, starts, starts - 1))

@@ -1,6 +1,5 @@
 """The demo in virtual time: due times, pauses, skips and the final state."""
 
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -14,15 +13,15 @@ from cpugpu_tui.state.state import RunState
 class VirtualClock(Clock):
     """A clock that advances only in waits."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.s = 1000.0
         self.at_pause: Callable[[], None] = lambda: None
         """Called in place of a wait that only another thread would end."""
 
-    def now_s(self) -> float:
+    def now_s(self):
         return self.s
 
-    def wait(self, changed: threading.Condition, seconds: float | None) -> None:
+    def wait(self, changed, seconds):
         if seconds is None:
             self.at_pause()
         else:
@@ -32,16 +31,14 @@ class VirtualClock(Clock):
 Log = list[tuple[float, Event]]
 
 
-def play(
-    recording: Recording, pace: float | None, at: Callable[[Player, float, Event], None] = lambda *_: None
-) -> tuple[Log, RunFinished, VirtualClock]:
+def play(recording, pace, at=lambda *_: None):
     """Play it all; return each event with its second, the end, and the clock. `at` is called with every event."""
     clock = VirtualClock()
     begun_s = clock.s
     log: Log = []
     playing = Player(recording, pace, clock=clock)
 
-    def deliver(event: Event) -> None:
+    def deliver(event):
         log.append((clock.s - begun_s, event))
         at(playing, clock.s - begun_s, event)
 
@@ -49,7 +46,7 @@ def play(
     return log, playing.run(deliver), clock
 
 
-def spans(log: Log) -> list[tuple[float, float]]:
+def spans(log):
     """Return the seconds at which each run began and ended."""
     starts = [at_s for at_s, event in log if isinstance(event, RunStarted)]
     return list(zip(starts, (at_s for at_s, event in log if isinstance(event, RunFinished)), strict=True))
@@ -126,7 +123,7 @@ def test_between_the_events_it_is_said_what_the_agent_was_at(two):
 def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two):
     asked: list[float] = []
 
-    def pause_at_five(playing: Player, at_s: float, _: Event) -> None:
+    def pause_at_five(playing, at_s, _):
         if at_s > 5 and not asked:
             asked.append(at_s)
             playing.pause()
@@ -137,11 +134,11 @@ def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two):
     log: Log = []
     playing = Player(two, 1.0, clock=clock)
 
-    def deliver(event: Event) -> None:
+    def deliver(event):
         log.append((clock.s - 1000, event))
         pause_at_five(playing, clock.s - 1000, event)
 
-    def hours_later() -> None:
+    def hours_later():
         clock.s += clock_jump_s
         playing.resume()
 
@@ -158,7 +155,7 @@ def test_a_pause_holds_it_where_it_is_and_puts_the_rest_off(two):
 
 
 def test_a_skip_goes_to_the_end_of_the_run_with_all_that_was_measured(two):
-    def skip_at_two(playing: Player, at_s: float, event: Event) -> None:
+    def skip_at_two(playing, at_s, event):
         if 2 < at_s < 2.6 and isinstance(event, Gap):
             playing.stop()
 
@@ -182,7 +179,7 @@ def test_a_skip_between_two_runs_begins_the_next_at_once(two):
     playing = Player(two, 1.0, clock=clock)
     wait = clock.wait
 
-    def skip_in_between(changed: threading.Condition, seconds: float | None) -> None:
+    def skip_in_between(changed, seconds):
         if isinstance(log[-1][1], RunFinished):
             playing._skipping = True
         else:
@@ -200,7 +197,7 @@ def test_a_skip_ends_a_pause(two):
     clock.at_pause = playing.stop
     log: list[Event] = []
 
-    def deliver(event: Event) -> None:
+    def deliver(event):
         log.append(event)
         if isinstance(event, RunStarted):
             playing.pause()

@@ -100,21 +100,21 @@ def test_a_database_and_its_exports_give_the_same_file(whole, tmp_path):
 # ------------------------------------------------------------------ bad ones
 
 
-def lines_of(data: bytes) -> list[bytes]:
+def lines_of(data):
     return gzip.decompress(data).splitlines()
 
 
-def with_header(schema: object) -> bytes:
+def with_header(schema):
     header, *events = lines_of(FILE.read_bytes())
     return gzip.compress(b"\n".join([json.dumps({**json.loads(header), "schema": schema}).encode(), *events]))
 
 
-def without_end() -> bytes:
+def without_end():
     lines = lines_of(FILE.read_bytes())
     return gzip.compress(b"\n".join(line for line in lines if b'"RunFinished"' not in line))
 
 
-def flipped(place: int) -> bytes:
+def flipped(place):
     data = bytearray(FILE.read_bytes())
     data[place] ^= 0xFF
     return bytes(data)

@@ -2,58 +2,47 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tests.helpers.golden import assert_golden, paragraphs
 from tests.helpers.runs.checked_machine import HELLO, gpu, machine, no_driver
 
 from cpugpu_tui.doctor.check_registry import CHECKS, Check, examine
-from cpugpu_tui.doctor.facts import (
-    AgentFacts,
-    ClockSetting,
-    DriverFacts,
-    Facts,
-    Finding,
-    HistoryFacts,
-    HostSetup,
-    OwnRun,
-    ok,
-)
+from cpugpu_tui.doctor.facts import AgentFacts, ClockSetting, DriverFacts, Facts, HistoryFacts, HostSetup, OwnRun, ok
 from cpugpu_tui.model import Device, GpuProcess, MigInstance
 from cpugpu_tui.render.capabilities import capabilities
 
 HEALTHY = machine()
 
 
-def with_agent(**environment: Any) -> Facts:
+def with_agent(**environment):
     """A machine whose agent reports this, and the devices of the healthy one."""
     return machine(agent=replace(HEALTHY.agent, environment={**HELLO, **environment}))
 
 
-def without_devices(torch_cuda: str | None) -> Facts:
+def without_devices(torch_cuda):
     no_gpu = "CUDA finds no usable GPU. See nvidia-smi."
     return machine(agent=AgentFacts({**HELLO, "torch_cuda": torch_cuda}, devices=(), no_gpu=no_gpu))
 
 
-def unread(index: int, problem: str) -> Any:
+def unread(index, problem):
     """A GPU that does not answer, so that only its number is known."""
     return replace(gpu(index, f"GPU-{index}"), name=f"GPU {index}", problem=problem)
 
 
-def with_clock(set_mhz: int | None) -> Facts:
+def with_clock(set_mhz):
     setup = replace(HEALTHY.driver.setup, clocks=(ClockSetting(0, set_mhz, 1980, 1980),))
     return machine(driver=replace(HEALTHY.driver, setup=setup))
 
 
-def with_host(**changes: Any) -> Facts:
+def with_host(**changes):
     return machine(host=replace(HEALTHY.host, **changes))
 
 
-def header(version: int, application_id: int = 7) -> bytes:
+def header(version, application_id=7):
     return b"SQLite format 3\0".ljust(60, b"\0") + version.to_bytes(4, "big") + bytes(4) + application_id.to_bytes(4)
 
 
-def with_file(**changes: Any) -> Facts:
+def with_file(**changes):
     """A machine with a database of the newest version."""
     usual = HistoryFacts(Path("/x.db"), header=header(2), exists=True, size_bytes=4096, writable=True, known_version=2,
                          application_id=7, free_bytes=10**11)  # fmt: skip
@@ -152,7 +141,7 @@ MACHINES: dict[str, Facts] = {
 }  # fmt: skip
 
 
-def report(finding: Finding) -> str:
+def report(finding):
     return f"{finding.verdict} {finding.check}: {finding.found}\n  {finding.cause}\n  {finding.remedy}".rstrip()
 
 
@@ -182,7 +171,7 @@ def test_a_driver_that_hangs_is_said_once_and_nothing_is_called_fine_that_was_no
 
 
 def test_a_check_that_crashes_is_a_line_and_the_others_stand():
-    def crash(facts: Facts) -> Finding:
+    def crash(facts):
         raise ZeroDivisionError("a pity")
 
     checks = (Check("mine", ("host",), crash), Check("yours", ("host",), lambda facts: ok("fine")))

@@ -8,20 +8,20 @@ from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.doctor.check_registry import examine
 from cpugpu_tui.doctor.driver_child import Asked, ask_driver
-from cpugpu_tui.doctor.facts import DriverFacts, Facts, Finding
+from cpugpu_tui.doctor.facts import DriverFacts, Facts
 from cpugpu_tui.errors import EXIT_CHECK_FAILED
 
 __all__ = ["fake_nvml", "nvml_library"]
 
 
-def judged(asked: Asked) -> dict[str, Finding]:
+def judged(asked):
     """Return the findings of the checks of driver and GPUs."""
     faults = {"driver": asked.fault} if asked.fault else {}
     findings = examine(Facts(driver=asked.facts or DriverFacts(), faults=faults))
     return {finding.check: finding for finding in findings if finding.check.startswith(("driver", "gpu."))}
 
 
-def failed(found: dict[str, Finding]) -> list[Finding]:
+def failed(found):
     return [finding for finding in found.values() if finding.verdict == "fail"]
 
 

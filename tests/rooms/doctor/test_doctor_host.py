@@ -1,7 +1,6 @@
 """Setup of a host and other runs of ours from fake /proc and /sys trees, and of the driver from a fake library."""
 
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 from tests.helpers.machine.fake_nvml_library import library
@@ -19,13 +18,13 @@ __all__ = ["library"]
 CPU = "sys/devices/system/cpu"
 
 
-def write(root: Path, path: str, text: str) -> None:
+def write(root, path, text):
     file = root / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
 
 
-def process(root: Path, pid: int, parent: int, *words: str) -> None:
+def process(root, pid, parent, *words):
     write(root, f"proc/{pid}/stat", f"{pid} (a (strange) name) S {parent} {'1 ' * 20}")
     write(root, f"proc/{pid}/cmdline", "\0".join(words) + "\0")
     write(root, f"proc/{pid}/status", "Uid:\t99999999\t1\t1\t1\n")

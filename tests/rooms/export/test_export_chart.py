@@ -23,28 +23,27 @@ from cpugpu_tui.model import Case
 from cpugpu_tui.render.curves import SurveyBar, SurveyChart, charts
 from cpugpu_tui.report import bars
 from cpugpu_tui.report.bars import Part
-from cpugpu_tui.state.state import RunState
 
 TEXT_LIMIT, PNG_LIMIT = 200_000, 600_000
 """Bytes of a picture of one chart; one of 12 sizes takes half of them."""
 
 
-def pictured(name: str, *runs: export_runs.ExportedRun) -> bytes:
+def pictured(name, *runs):
     return b"".join(picture(runs, name))
 
 
-def axes_of(state: RunState, **options: bool) -> Any:
+def axes_of(state, **options):
     axes = Figure().add_subplot()
     ((_, chart), *_) = charts(state)
     draw(axes, chart, **options)
     return axes
 
 
-def named_lines(axes: Any) -> dict[str, Any]:
+def named_lines(axes):
     return {line.get_label(): line for line in axes.get_lines() if not line.get_label().startswith("_")}
 
 
-def texts_of(axes: Any) -> list[str]:
+def texts_of(axes):
     return [text.get_text() for text in axes.texts]
 
 

@@ -1,7 +1,6 @@
 """`export`, `import`, `run --export` and `run --tensorboard` as a person uses them."""
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
@@ -23,7 +22,7 @@ def saved(cpugpu):
     return cpugpu
 
 
-def run_ids(path: Path) -> list[str]:
+def run_ids(path):
     return [run["run_id"] for run in json.loads(path.read_text())["runs"]]
 
 
@@ -194,9 +193,3 @@ def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu, tm
     assert "No such file" in sentence
     assert outputs.exit_code == EXIT_USAGE
     assert run_ids(tmp_path / "y.json") == ["20260101-aaaa"]
-
-
-def test_a_folder_for_tensorboard_is_made_with_those_above_it(saved, tmp_path):
-    pytest.importorskip("tensorboard")
-    assert saved.here("export", "--format", "tensorboard", "--out", tmp_path / "runs" / "x").code == EXIT_OK
-    assert list((tmp_path / "runs" / "x").iterdir())

@@ -16,7 +16,7 @@ from cpugpu_tui.export.target import check_file, write
 from cpugpu_tui.model import Calibrated
 
 
-def table(*runs: export_runs.ExportedRun, samples: bool = False) -> list[dict[str, str]]:
+def table(*runs, samples=False):
     text = b"".join(rendered("csv", runs, samples=samples)).decode()
     return list(csv.DictReader(io.StringIO(text)))
 

@@ -1,10 +1,7 @@
 """A secret planted in any text of any event is in no anonymous export, whatever its format."""
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.helpers.runs import export_runs
@@ -13,7 +10,7 @@ from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered
-from cpugpu_tui.export.stream import KEPT, ExportedRun, exported
+from cpugpu_tui.export.stream import KEPT, exported
 from cpugpu_tui.export.tensorboard import write_tensorboard
 from cpugpu_tui.model.event import to_plain
 
@@ -36,7 +33,7 @@ NAMES = ("case", "workload", "variant", "dtype", "name", "device", "devices", "m
 """Fields that structure a report, and so cannot all hold the same text."""
 
 
-def full_stream() -> list[model.Event]:
+def full_stream():
     """A run with an event of every kind that is kept, and a text in every field that takes one."""
     started, found, *_rest, last_case, finished = export_runs.stream()
     assert isinstance(found, object)
@@ -85,7 +82,7 @@ def full_stream() -> list[model.Event]:
     return [replace(event, seq=seq, wall_ns=10**18 + seq, mono_ns=seq) for seq, event in enumerate(stream, 1)]
 
 
-def planted(value: Any, secret: str, is_wanted: Callable[[str], bool], key: str = "") -> Any:
+def planted(value, secret, is_wanted, key=""):
     """Return plain data with the secret in place of each text of a wanted field."""
     if isinstance(value, dict):
         return {name: planted(item, secret, is_wanted, name) for name, item in value.items()}
@@ -94,16 +91,16 @@ def planted(value: Any, secret: str, is_wanted: Callable[[str], bool], key: str 
     return secret if isinstance(value, str) and is_wanted(key) else value
 
 
-def run_with(secret: str, is_wanted: Callable[[str], bool]) -> ExportedRun:
+def run_with(secret, is_wanted):
     events = [convert(planted(to_plain(event), secret, is_wanted), type(event)) for event in full_stream()]
     return exported(events)
 
 
-def leaks(text: str) -> list[str]:
+def leaks(text):
     return [piece for piece in PIECES if piece.lower() in text.lower()]
 
 
-def files_of(run: ExportedRun, folder: Path) -> Iterator[str]:
+def files_of(run, folder):
     """Yield the run in every format, names of files included."""
     pytest.importorskip("matplotlib")
     for name in ("json", "ndjson", "csv", "markdown", "html"):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.target import check_file, check_folder, write
 
 
-def broken() -> Iterator[bytes]:
+def broken():
     yield b"half"
     raise RuntimeError("in the middle")
 

@@ -1,8 +1,6 @@
 """TensorBoard reads the same from our files as from those written in the publication's way."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.helpers.runs import export_runs
@@ -13,13 +11,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.export.tensorboard import LiveTensorboard, write_tensorboard
-from cpugpu_tui.model import CaseFailed, CaseFinished, Event
+from cpugpu_tui.model import CaseFailed, CaseFinished
 from cpugpu_tui.state.state import RunState
 
 Scalars = dict[str, dict[str, list[tuple[int, float]]]]
 
 
-def read(folder: Path) -> Scalars:
+def read(folder):
     """Folder of a series → tag → (step, value), as TensorBoard has them."""
     found: Scalars = {}
     for file in sorted(folder.rglob("*tfevents*")):
@@ -30,11 +28,11 @@ def read(folder: Path) -> Scalars:
     return found
 
 
-def bytes_of(folder: Path) -> dict[str, bytes]:
+def bytes_of(folder):
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def live(folder: Path, events: Sequence[Event]) -> LiveTensorboard:
+def live(folder, events):
     board, state = LiveTensorboard(folder), RunState()
     for event in events:
         state = state.apply(event)

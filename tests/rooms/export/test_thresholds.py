@@ -4,12 +4,9 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.helpers.app.several_gpus import run_of
@@ -25,7 +22,7 @@ from cpugpu_tui.workloads.own_code import own_code
 FORM = {"variant": "default", "dtype": "float32", "threads": 0, "resident": True, "best": True, "equal": []}
 
 
-def file_of(*entries: dict[str, Any], machine: dict[str, object] | None = None) -> Thresholds:
+def file_of(*entries, machine=None):
     """Return a file with these thresholds; each has at least an operation and its parts, whose ends were timed."""
     document = {"format": FORMAT, "version": VERSION, "made": "2026-11-23T04:00:00Z", "machine": machine or {},
                 "thresholds": [{**FORM, "timed": sorted({end for _, *ends in each["faster"] for end in ends}), **each}
@@ -128,7 +125,7 @@ def test_a_shell_program_switches_where_python_does(made, tmp_path):
     assert done.stdout.split() == [found.choose("matmul", size) for size in sizes] == ["cpu", "cpu", "cuda", "cuda"]
 
 
-def doubles(*faster: tuple[list[list[object]], bool]) -> Thresholds:
+def doubles(*faster):
     """Return a file of float64 products."""
     return file_of(*(
         {"operation": "matmul", "dtype": "float64", "faster": parts, "resident": resident} for parts, resident in faster
@@ -177,7 +174,7 @@ def test_two_apps_that_add_to_a_file_at_once_lose_nothing(tmp_path, monkeypatch)
     """Both read the file, and then both wrote it: the later one without what the earlier one had added."""
     path, both_have_read, write = tmp_path / "thresholds.json", threading.Barrier(2), target.write
 
-    def write_late(place: Path, chunks: Iterable[bytes]) -> None:
+    def write_late(place, chunks):
         with suppress(threading.BrokenBarrierError):  # with the lock, nobody else comes here
             both_have_read.wait(0.5)
         write(place, chunks)

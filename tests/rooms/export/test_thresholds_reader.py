@@ -42,17 +42,17 @@ DOCUMENT = {
 }  # fmt: skip
 
 
-def changed(**changes: Any) -> dict[str, Any]:
+def changed(**changes):
     """Return the document with other values."""
     return {**copy.deepcopy(DOCUMENT), **changes}
 
 
-def with_entry(**changes: Any) -> dict[str, Any]:
+def with_entry(**changes):
     """Return the document with one threshold, which has other values."""
     return changed(thresholds=[{**copy.deepcopy(ENTRIES[0]), **changes}])
 
 
-def written(folder: Path, document: object) -> Path:
+def written(folder, document):
     """Write a file of thresholds."""
     path = folder / "thresholds.json"
     path.write_text(document if isinstance(document, str) else json.dumps(document))
@@ -62,10 +62,10 @@ def written(folder: Path, document: object) -> Path:
 class Dtype:
     """A dtype that is no text, as torch's and NumPy's are; it counts how often its name is asked for."""
 
-    def __init__(self, name: str = "torch.float32") -> None:
+    def __init__(self, name="torch.float32"):
         self.asked, self._name = 0, name
 
-    def __str__(self) -> str:
+    def __str__(self):
         self.asked += 1
         return self._name
 

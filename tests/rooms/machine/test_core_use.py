@@ -1,14 +1,12 @@
 """Use of the cores: by other processes, by ourselves, by invisible processes, a hypervisor and a quota."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.cores import Snapshot, core_use, parse_cores
 from cpugpu_tui.machine.procfs import Process, read_process
-from cpugpu_tui.model import CoreUse
 
 TICK_S = 0.01
 SECOND = 100
@@ -17,7 +15,7 @@ SECOND = 100
 OWN, APP, SIBLING, CHILD, NEIGHBOUR, OTHER = 500, 400, 410, 510, 900, 901
 
 
-def moment(at_s: float, used: dict[int, int], **more: object) -> Snapshot:
+def moment(at_s, used, **more):
     """Return a snapshot with the given ticks per process."""
     parents = {OWN: APP, SIBLING: APP, CHILD: OWN, APP: 300, NEIGHBOUR: 1, OTHER: 300}
     names = {NEIGHBOUR: "python", OTHER: "sshd"}
@@ -26,7 +24,7 @@ def moment(at_s: float, used: dict[int, int], **more: object) -> Snapshot:
     return replace(whole, **more)  # type: ignore[arg-type]
 
 
-def used_in_a_second(before: dict[int, int], after: dict[int, int], **cores: int) -> CoreUse:
+def used_in_a_second(before, after, **cores):
     begun = moment(0.0, before, busy_ticks=0, allowed_ticks=0, stolen_ticks=0)
     counted = {"busy_ticks": 0, "allowed_ticks": 0, "stolen_ticks": 0} | cores
     found = core_use(begun, moment(1.0, after, **counted), OWN, APP, TICK_S)
@@ -108,7 +106,7 @@ def test_the_throttling_of_a_quota_is_that_of_the_group_held_back_longest():
 # ------------------------------------------------------------------ files
 
 
-def process_of(root: Path, text: str) -> Process | None:
+def process_of(root, text):
     folder = root / "proc" / "9"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "stat").write_text(text)

@@ -17,7 +17,7 @@ GIB = 1 << 30
 COSTLY = {"field:83", "field:270", "field:271"}
 
 
-def probe(number: int = 0, root: str = "/") -> GpuProbe:
+def probe(number=0, root="/"):
     return GpuProbe(UUID.format(number), root)
 
 

@@ -23,7 +23,7 @@ OURS = GpuProcess(4711, GIB, "ada", "agent", own=True)
 UNSEEN = GpuProcess(99999, None, None, None, own=False)
 
 
-def used(size_bytes: float | None) -> Reading:
+def used(size_bytes):
     return Reading(size_bytes, None if size_bytes is not None else "not-supported")
 
 

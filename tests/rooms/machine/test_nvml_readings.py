@@ -111,7 +111,7 @@ def test_pcie_bytes_that_wrap_are_a_rate_all_the_same(fake_nvml, machine):
     machine.rows()
     fake_nvml.set("field:197", 2**32 - 40_000, gpu=0)
 
-    def a_millisecond_later() -> None:
+    def a_millisecond_later():
         fake_nvml.set("field:197", 40_000, gpu=0)
         fake_nvml.set("clock_us", now_us + 1000)
 

@@ -7,7 +7,7 @@ from cpugpu_tui.model import Reading
 from cpugpu_tui.timing.edges import CpuWatcher
 
 
-def package(root: Path, number: str, energy_uj: int, name: str = "package-0", range_uj: int = 262_143_328_850) -> Path:
+def package(root, number, energy_uj, name="package-0", range_uj=262_143_328_850):
     folder = root / "sys/class/powercap" / f"intel-rapl:{number}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "name").write_text(f"{name}\n")
@@ -42,7 +42,7 @@ def test_counters_for_root_alone_are_a_matter_of_permission(tmp_path, monkeypatc
     package(tmp_path, "0", 1)
     rapl, honest = Rapl(str(tmp_path)), Path.read_text
 
-    def refused(path: Path, *arguments: str) -> str:
+    def refused(path, *arguments):
         if path.name == "energy_uj":
             raise PermissionError
         return honest(path, *arguments)

@@ -10,7 +10,7 @@ from cpugpu_tui.model import Reading
 AT_US = 1_795_213_654_789_765
 
 
-def counted(value: float, after_us: int = 0, bits: int = 64) -> Stamped:
+def counted(value, after_us=0, bits=64):
     return Stamped(value, None, AT_US + after_us, True, bits)
 
 

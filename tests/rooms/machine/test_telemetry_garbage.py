@@ -3,7 +3,6 @@
 import ctypes
 import json
 import time
-from collections.abc import Callable
 
 import pynvml
 import pytest
@@ -30,8 +29,8 @@ EXCEPTIONS = (
 )  # fmt: skip
 
 
-def raising(error: Exception) -> Callable[..., object]:
-    def call(*arguments: object, **named: object) -> object:
+def raising(error):
+    def call(*arguments, **named):
         raise error
 
     return call
@@ -112,7 +111,7 @@ def test_an_impossible_number_is_a_reason_and_the_rest_is_read(fake_nvml, machin
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), -1e300, 1e308])
 def test_a_field_of_any_float_leaves_valid_json(library, monkeypatch, tmp_path, value):
-    def fields(_self: FakeLibrary, _gpu: object, _count: object, out: ctypes.Array[ctypes.Structure]) -> None:
+    def fields(_self, _gpu, _count, out):
         for each in out._obj:  # type: ignore[attr-defined]
             each.nvmlReturn, each.valueType, each.value.dVal = 0, pynvml.NVML_VALUE_TYPE_DOUBLE, value
 

@@ -114,7 +114,7 @@ def test_a_driver_that_does_not_start_has_a_cause_and_a_remedy_and_is_tried_agai
 
 
 def test_no_driver_at_all(monkeypatch, library, nvml, words):
-    def no_library(name: str) -> None:
+    def no_library(name):
         raise OSError(name)
 
     monkeypatch.setattr(pynvml, "nvmlLib", None)

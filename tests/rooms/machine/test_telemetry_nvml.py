@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pynvml
 import pytest
@@ -26,7 +25,7 @@ from tests.helpers.machine.fake_nvml_library import (
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
-from cpugpu_tui.model import GpuTelemetry, Reading
+from cpugpu_tui.model import Reading
 from cpugpu_tui.model.throttling import THROTTLE_REASONS
 
 __all__ = ["Clock", "clock", "library", "nvml"]
@@ -132,7 +131,7 @@ def test_slow_values_age_and_are_read_rarely(library, nvml, clock):
     assert names.count("nvmlDeviceGetComputeRunningProcesses_v3") < names.count("nvmlDeviceGetUtilizationRates")
 
 
-def write_process(root: Path, pid: int, command: bytes) -> None:
+def write_process(root, pid, command):
     folder = root / "proc" / str(pid)
     folder.mkdir(parents=True)
     (folder / "cmdline").write_bytes(command)
@@ -154,13 +153,13 @@ def test_processes_are_shown_with_their_owner_even_if_unknown(library, nvml, tmp
     assert rows[1].processes == ()
 
 
-def cpu_ticks(root: Path, pid: int, ticks: int, start: int = 7) -> None:
+def cpu_ticks(root, pid, ticks, start=7):
     folder = root / "proc" / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "stat").write_text(f"{pid} (odd) name) S {'0 ' * 10}{ticks} 0 0 0 0 0 1 0 {start} 0\n")
 
 
-def shares(row: GpuTelemetry) -> dict[int, dict[str, float | str | None]]:
+def shares(row):
     """Return pid → its numbers, or the reasons why there are none."""
     return {
         each.pid: {key: each.readings[key].reason or each.readings[key].value for key in each.readings}

@@ -4,13 +4,11 @@ torch is faked: the tests set which GPUs CUDA shows for each form of the variabl
 variable says, here in the reverse order of the cards' numbers.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import torch
-from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import machine
 
 from cpugpu_tui.doctor.checks_torch import read_list
@@ -39,7 +37,7 @@ class Properties:
 class Cuda:
     """A process in which CUDA shows these UUIDs; torch reports them without prefix."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, fake: FakeNvml) -> None:
+    def __init__(self, monkeypatch, fake):
         fake.use()
         fake.set("count", 4)
         fake.set("reversed", 1)
@@ -47,7 +45,7 @@ class Cuda:
             fake.set("clock:1", 1000 + number, gpu=number)
         self._monkeypatch = monkeypatch
 
-    def sees(self, variable: str | None, uuids: Sequence[str], *wanted: str) -> TorchMachine:
+    def sees(self, variable, uuids, *wanted):
         """Return the machine of a plan for these devices."""
         shown = [Properties(uuid.partition("-")[2]) for uuid in uuids]
         if variable is None:
@@ -65,7 +63,7 @@ def cuda(monkeypatch, fake_nvml):
     return Cuda(monkeypatch, fake_nvml)
 
 
-def clocks(found: TorchMachine) -> dict[str, Any]:
+def clocks(found):
     """Return GPU → its clock, which identifies the card."""
     edges = {device.name: found.watcher(device.name).edge() for device in found.devices if not device.is_cpu}
     return {name: edge.sm_clock_mhz for name, edge in edges.items() if edge is not None}

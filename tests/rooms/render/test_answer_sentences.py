@@ -22,7 +22,7 @@ from cpugpu_tui.render.sweep_words import speedup_text, where
 from cpugpu_tui.report.segments import ALL_EQUAL, GPU, NONE_TIMED, Size
 
 
-def said(letters: str, threads: int = 4, **worlds: str) -> str:
+def said(letters, threads=4, **worlds):
     """The answer about a sweep, including copies as in `moved`."""
     return verdict_sentence(planted(letters, {END_TO_END: worlds["moved"]} if "moved" in worlds else {}, threads))
 
@@ -36,7 +36,7 @@ SWEEPS = ("", "=", "==", "?", "=?", "G", "C", "GGG", "CC", "?GG", "?C=", "CCGG",
 """Letters of sizes 10, 20, 40, …, as in `planted_report`."""
 
 
-def few(size: int, speedup: float, rounds: int, verdict: str = TOO_FEW) -> SweepPoint:
+def few(size, speedup, rounds, verdict=TOO_FEW):
     """A size whose call is too long for an interval."""
     return SweepPoint(size, Comparison(speedup, None, None, rounds, verdict))
 
@@ -57,12 +57,12 @@ MOVED = (("CGG", "CCG"), ("CGG", "CCC"), ("CGG", "GGG"), ("GGG", "GCC"), ("CGG",
 AXES = ("n of two n×n matrices", "batch b", "elements of each vector", "hidden units", "")
 
 
-def with_copies(letters: str, moved: str) -> str:
+def with_copies(letters, moved):
     points = [few(p.size, 0.5, 1) if letter == "-" else p for letter, p in zip(moved, sweep(moved), strict=True)]
     return verdict_sentence(planted(letters, {END_TO_END: points}))
 
 
-def answered(*points: SweepPoint, threads: int = 16, axis: str = AXIS) -> str:
+def answered(*points, threads=16, axis=AXIS):
     return verdict_sentence(planted(points, None, threads, axis))
 
 

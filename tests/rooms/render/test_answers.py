@@ -1,6 +1,5 @@
 """The answers of a run: the rows that count, threads, what-ifs and the paper's clock."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -18,9 +17,7 @@ from cpugpu_tui.state.state import RunState
 CPU, GPU = model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", "GPU-1")
 
 
-def run_of(
-    cases: tuple[model.Case, ...], *events: model.Event, devices: tuple[model.Device, ...] = (CPU, GPU)
-) -> RunState:
+def run_of(cases, *events, devices=(CPU, GPU)):
     """A run of these cases with these events."""
     run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=model.Plan("test", cases), environment={}))
     for event in (model.DevicesFound(devices=devices), *events):
@@ -29,9 +26,9 @@ def run_of(
 
 
 def timed(
-    case: model.Case, cpu_ns: float | None, gpu_ns: float | None, threads: int = 4, end: model.Event | None = None,
-    cpu: Mapping[str, float] | None = None, gpu: Mapping[str, float] | None = None,
-) -> list[model.Event]:  # fmt: skip
+    case, cpu_ns, gpu_ns, threads = 4, end = None,
+    cpu = None, gpu = None,
+):  # fmt: skip
     """The events of a case with these latencies; `cpu` and `gpu` are further metrics of a round."""
     key, events = case.key, list[model.Event]()
     events.append(model.CaseStarted(case=key))
@@ -54,7 +51,7 @@ def timed(
     return [*events, end or model.CaseFinished(case=key)]
 
 
-def sizes_of(run: RunState) -> list[int]:
+def sizes_of(run):
     """The sizes behind the only answer of a run."""
     (answer,) = answers(run)
     return [size.size for size in answer.report.resident.timed]
@@ -116,7 +113,7 @@ def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves():
 # ------------------------------------------------------------------ threads
 
 
-def threaded(*counts: int, in_force: Mapping[int, int] | None = None) -> RunState:
+def threaded(*counts, in_force=None):
     """Three sizes for each thread count; one thread takes four times as long."""
     cases = tuple(replace(case, threads=count) for count in counts for case in CASES)
     events: list[model.Event] = []

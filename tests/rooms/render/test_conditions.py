@@ -8,14 +8,13 @@ from cpugpu_tui.export.report import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.model import DeviceSampled, MachineRead, Reading
 from cpugpu_tui.render.columns import NONE
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.state.state import RunState
 
 
-def lines_of(run: RunState) -> dict[str, dict[str, str]]:
+def lines_of(run):
     return {line[0]: dict(zip(STATE_HEADS, line, strict=True)) for line in device_states(run)}
 
 
-def read() -> RunState:
+def read():
     """A run whose GPU was hot and, in one case, held back by its power limit."""
     plan = plan_of(matmul(64, 256))
     events = []

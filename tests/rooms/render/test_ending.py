@@ -13,7 +13,7 @@ DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
 LIMITED = PlanRequest(("matmul",), find_crossover=True, max_seconds=5.0)
 
 
-def ended(request: PlanRequest, *, skipped: int = 0, chosen: tuple[int, ...] = (), status: str = "done") -> RunState:
+def ended(request, *, skipped=0, chosen=(), status="done"):
     """A search over its coarse grid and these sizes, whose last `skipped` cases were not reached."""
     plan = build_plan(request)
     state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from typing import Any
 
 from tests.rooms.analysis.test_roofline import CPU, GPU
 
@@ -19,7 +18,7 @@ LARGE = model.Case("matmul", 9951)
 DEVICES = model.DevicesFound(devices=(model.Device("cpu", "Xeon"), model.Device("cuda:0", "NVIDIA H200", "GPU-1")))
 
 
-def run_of(case: model.Case, *events: model.Event, ceilings: tuple[Any, ...] = (CPU, GPU)) -> RunState:
+def run_of(case, *events, ceilings=(CPU, GPU)):
     plan = model.Plan("matmul", (case,), ceilings=ceilings)
     state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={})).apply(DEVICES)
     for event in events:
@@ -27,7 +26,7 @@ def run_of(case: model.Case, *events: model.Event, ceilings: tuple[Any, ...] = (
     return state
 
 
-def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ...] = ()) -> model.DeviceSampled:
+def half(place, index, samples, marks=()):
     taken = {name: (ns, ns) for name, ns in samples.items()}
     return model.DeviceSampled(
         case=LARGE.key, device=place, round_index=index, calls_per_block=1, samples=taken, marks=marks,
@@ -35,7 +34,7 @@ def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ..
     )  # fmt: skip
 
 
-def h200(**more: Any) -> RunState:
+def h200(**more):
     """The row of method.md: 38.8 ms on the GPU, 1193 on the CPU, 487 with copies, 0.73 by the paper's clock."""
     events: list[model.Event] = [
         model.CaseStarted(case=LARGE.key, flops=2.0 * 9951**3, bytes_moved=12.0 * 9951**2, operations=1),
@@ -56,12 +55,12 @@ def h200(**more: Any) -> RunState:
     return run_of(LARGE, *events, *finished, **more)
 
 
-def text(run: RunState) -> str:
+def text(run):
     lines = detail_lines(run.rows[LARGE.key], run, 150, UNICODE)
     return "\n".join("".join(part for part, _ in line) for line in lines)
 
 
-def table(run: RunState) -> dict[str, str]:
+def table(run):
     found = spelled_table(run)
     return {heading: found.lines[0][key] for key, heading in found.headings.items()}
 

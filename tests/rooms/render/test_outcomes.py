@@ -1,6 +1,5 @@
 """The result of a saved run in a few words: who wins, and the change against the run before."""
 
-from collections.abc import Mapping
 from contextlib import closing
 
 import pytest
@@ -8,7 +7,6 @@ from tests.helpers.app.saved_runs import stream
 
 from cpugpu_tui.render.outcomes import MOST_CASES, Outcome, affordable, outcome_of
 from cpugpu_tui.store import Store
-from cpugpu_tui.store.reading import RoundTimes
 
 
 @pytest.fixture
@@ -17,7 +15,7 @@ def store():
         yield store
 
 
-def times(cases: Mapping[int, Mapping[str, float]], rounds: int = 8) -> RoundTimes:
+def times(cases, rounds=8):
     """The same time in every round, by size and device."""
     return {
         f"matmul/default/{size}/float32/t1": {

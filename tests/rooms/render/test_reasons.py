@@ -10,16 +10,7 @@ from tests.helpers.golden import assert_golden, paragraphs
 from tests.helpers.runs.planted_report import AXIS, planted
 from tests.rooms.decide.test_crossover import POINTS, SIZES
 
-from cpugpu_tui.analysis.costs import (
-    END_TO_END,
-    NO_LAUNCH,
-    ONE_THREAD,
-    PINNED,
-    RESIDENT,
-    WHAT_IFS,
-    Decomposition,
-    decompose,
-)
+from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS, decompose
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, Comparison, SweepPoint
 from cpugpu_tui.render.answer_sentences import cause_sentence, clock_sentence, counterfactual_sentence, sentences
 from cpugpu_tui.render.sweep_words import where
@@ -42,7 +33,7 @@ CALLS = {
 """Decompositions of a resident call and of a call with copies."""
 
 
-def cause(resident: Decomposition | None, moved: Decomposition | None) -> str:
+def cause(resident, moved):
     report = planted("CCG", calls=(resident, moved))
     found = cause_sentence(report)
     assert (found in sentences(report)) == bool(found)
@@ -56,7 +47,7 @@ def test_a_call_that_was_not_taken_apart_has_no_cause():
 # ------------------------------------------------------------------ what if
 
 
-def counterfactual(letters: str, worlds: dict[str, str]) -> str:
+def counterfactual(letters, worlds):
     return counterfactual_sentence(planted(letters, worlds))
 
 

@@ -1,7 +1,6 @@
 """What is said of the lines of typed code: for each reason, below a table, and what the profiler cost."""
 
 from dataclasses import replace
-from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LINE_REASONS, LOOP, OUTSIDE, SMALL, WAIT, WORK
@@ -11,7 +10,7 @@ from cpugpu_tui.state.state import RunState
 SMALL_CASE, LARGE_CASE = model.Case("mine", 64), model.Case("mine", 128)
 
 
-def cost(reason: str, **more: Any) -> model.LineCost:
+def cost(reason, **more):
     line = model.LineCost("my_model.py", 31, "loss.item()", reason, 340_000.0, share=0.62, visits=1, operators=1)
     return replace(line, **more)
 
@@ -34,7 +33,7 @@ COSTS = (
 )
 
 
-def run_of(*events: model.Event, cases: tuple[model.Case, ...] = (SMALL_CASE, LARGE_CASE)) -> RunState:
+def run_of(*events, cases=(SMALL_CASE, LARGE_CASE)):
     plan = model.Plan("mine", cases)
     devices = (model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", "GPU-1"))
     state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
@@ -43,7 +42,7 @@ def run_of(*events: model.Event, cases: tuple[model.Case, ...] = (SMALL_CASE, LA
     return state
 
 
-def timed(case: model.Case, *lines: model.LineCost, device: str = "cuda:0") -> tuple[model.Event, ...]:
+def timed(case, *lines, device="cuda:0"):
     key = case.key
     return (
         model.CaseStarted(case=key), model.CodeTraced(case=key, device=device, operators=7),
@@ -73,7 +72,7 @@ def test_source_code_cannot_control_the_terminal():
     assert "\x1b" not in line_words(cost(WORK, source_line="x = '\x1b[2J'"), "cpu")
 
 
-def compiled_run(*cases: model.Case, **ns: float) -> RunState:
+def compiled_run(*cases, **ns):
     """Return a run of these cases, whose calls take so many ns by variant."""
     events: list[model.Event] = []
     for case in cases:

@@ -5,7 +5,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
@@ -18,16 +17,14 @@ from cpugpu_tui.render import gpus
 from cpugpu_tui.render.answers import answer_lines, answers, as_data
 from cpugpu_tui.render.rows import lines_of
 from cpugpu_tui.report.report import judged
-from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import Remaining
-from cpugpu_tui.state.state import RunState
 
 FOUR = replace(QUICK, gpus=4, slow_gpu=2, slow_factor=1.3)
 ALL = ("cpu", "cuda")
 RUN = ("run", "matmul", "--size", "256,2048", "--simulate", f"{FAST},gpus=4,slow_gpu=2,slow_factor=1.3", "--no-save")
 
 
-def run_of(*sizes: int, simulation: model.Simulation = FOUR, devices: tuple[str, ...] = ALL, **more: Any) -> RunState:
+def run_of(*sizes, simulation=FOUR, devices=ALL, **more):
     plan = plan_of(*sizes, simulation=simulation, devices=devices, **more)
     return state_of(plan, swept(plan)[1])
 
@@ -126,7 +123,7 @@ def test_the_planted_slow_gpu_is_marked_in_its_rows_and_said_with_numbers():
     assert re.fullmatch(r"slow: kernels \+(29|30|31) %", marks["cuda:2"])
 
 
-def _without_own_time(times: DeviceTimes) -> DeviceTimes:
+def _without_own_time(times):
     samples = {metric: values for metric, values in times.samples.items() if metric != model.DEVICE}
     return replace(times, samples=samples, other_round_ns={})
 
@@ -204,7 +201,7 @@ def test_names_in_a_row_are_said_by_the_first_and_the_last(names, text):
 TRANSFER = model.Case("transfer", 4096, variant="d2d")
 
 
-def copied(simulation: model.Simulation, *devices: str, cases: tuple[model.Case, ...] = (TRANSFER,)) -> RunState:
+def copied(simulation, *devices, cases=(TRANSFER,)):
     plan = replace(plan_of(simulation=simulation), cases=cases, devices=devices or ("auto",))
     return state_of(plan, swept(plan)[1])
 

@@ -28,12 +28,12 @@ KINDS = {
 }
 
 
-def sizes(letters: str, step: float = 2.0) -> list[segments.Size]:
+def sizes(letters, step=2.0):
     """Sizes from 64 on, each `step` times the one before."""
     return [segments.Size(round(64 * step**place), *KINDS[letter]) for place, letter in enumerate(letters)]
 
 
-def drawn(letters: str, step: float = 2.0) -> str:
+def drawn(letters, step=2.0):
     """The segments of sizes, as `CPU 64-128 | GPU 256`."""
     return " | ".join(
         f"{part.judgement}{f' {part.reason}' if part.reason else ''} {part.first}"
@@ -87,7 +87,7 @@ def test_a_segment_ends_where_a_device_leads_by_too_little(
 def test_a_device_that_is_faster_at_the_upper_size_than_the_other_at_the_lower_one_wins_between_them(winner):
     """Both leads are small, but times grow with size: no size between can take the other device less time."""
 
-    def found(upper_ns: float) -> int:
+    def found(upper_ns):
         ends = [segments.Size(64, winner, "", Comparison(1.1, None, None, 9, winner), 110.0, 110.0),
                 segments.Size(128, winner, "", Comparison(1.1, None, None, 9, winner), upper_ns, upper_ns)]  # fmt: skip
         return len(segments.segments_of(ends))

@@ -12,10 +12,8 @@ A crash of native code ends a thread together with the app, and a thread cannot 
 
 import math
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.runs.listening import ENDLESS, PATIENCE_S, heard, next_of, run_with
@@ -24,7 +22,6 @@ from tests.helpers.runs.recorder import QUICK, plan_of
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
 from cpugpu_tui.session import session as session_module
-from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.agent_pool import Agents
@@ -107,14 +104,14 @@ def test_what_is_paused_goes_on_when_it_is_resumed(agent):
 # ------------------------------------------------------------------ through a session
 
 
-def told(event: model.Event) -> tuple[Any, ...]:
+def told(event):
     """Fields of an event that do not depend on clocks and processes."""
     names = ("case", "cases", "device", "devices", "phase", "round_index", "samples", "marks", "kind", "message",
              "status", "exit_code", "check", "count", "calls")  # fmt: skip
     return type(event), *(getattr(event, name, None) for name in names)
 
 
-def with_simulation(**constants: Any) -> model.Simulation:
+def with_simulation(**constants):
     return replace(QUICK, **constants)
 
 
@@ -153,12 +150,12 @@ def test_both_keep_the_gaps_of_the_interface():
     assert any(isinstance(event, model.Gap) for event in thread)
 
 
-def run_until_finished(agents: Agents, how: str) -> list[model.Event]:
+def run_until_finished(agents, how):
     """Run cases of a second each, and ask for a stop when the first is over."""
     plan = plan_of(64, 128, 256, simulation=ENDLESS, gaps=True, gap_every_s=0.0, window=1)
     session, events = Session(plan, agents), list[model.Event]()
 
-    def deliver(event: model.Event) -> None:
+    def deliver(event):
         events.append(event)
         if isinstance(event, model.CaseFinished) and not session.stopping:
             getattr(session, how)()
@@ -177,58 +174,23 @@ def test_what_is_finished_stays_when_a_run_is_stopped(agents, how):
     assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
 
 
-def test_a_failing_case_costs_itself_alone(agents):
-    simulation = replace(QUICK, error_size=96, oom_size=128, mismatch_size=160)
-    events: list[model.Event] = []
-    finished = Session(plan_of(64, 96, 128, 160, 192, simulation=simulation), agents).run(events.append)
-    kinds = [
-        getattr(event, "kind", "ok") for event in events if isinstance(event, model.CaseFinished | model.CaseFailed)
-    ]
-    assert sorted(kinds) == ["error", "mismatch", "ok", "ok", "oom"]
-    assert (finished.status, finished.exit_code) == ("done", EXIT_CASES_FAILED)
-
-
-def kinds_of(events: list[model.Event]) -> list[str]:
+def kinds_of(events):
     """Return `ok` or the kind of failure of each case."""
     return [
         getattr(event, "kind", "ok") for event in events if isinstance(event, model.CaseFinished | model.CaseFailed)
     ]
 
 
-def run_and(
-    agents: Agents, plan: model.Plan, act: Callable[[Session, model.Event], None], **more: Any
-) -> list[model.Event]:
+def run_and(agents, plan, act, **more):
     """Run a plan, and call `act` with the session and each event."""
     session, events = Session(plan, agents, **more), list[model.Event]()
 
-    def deliver(event: model.Event) -> None:
+    def deliver(event):
         events.append(event)
         act(session, event)
 
     session.run(deliver)
     return events
-
-
-def test_a_stop_before_the_plan_times_nothing(agents):
-    def act(session: Session, event: model.Event) -> None:
-        if isinstance(event, model.RunStarted):
-            session.stop()
-
-    events = run_and(agents, plan_of(64, 128), act)
-    assert kinds_of(events) == ["skipped", "skipped"]
-    assert getattr(events[-1], "status", "") == "stopped"
-
-
-def test_a_pause_before_the_plan_ends_with_a_stop(agents):
-    def act(session: Session, event: model.Event) -> None:
-        if isinstance(event, model.RunStarted):
-            session.pause()
-        elif isinstance(event, model.Progressed) and event.phase == "warm-up" and event.device == "cuda:0":
-            session.stop()
-
-    events = run_and(agents, plan_of(64, gaps=True, gap_every_s=0.0), act)
-    assert not any(isinstance(event, model.DeviceSampled) and event.round_index > 0 for event in events)
-    assert kinds_of(events) == ["skipped"]
 
 
 def test_a_time_limit_skips_what_it_does_not_reach(agents):
@@ -256,7 +218,7 @@ def test_a_long_case_within_its_time_limit_is_no_timeout(agents):
 def test_a_case_that_hangs_can_be_left_behind(agents, monkeypatch):
     monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.2)
 
-    def act(session: Session, event: model.Event) -> None:
+    def act(session, event):
         if isinstance(event, model.DevicesFound):
             session.kill()
 
@@ -264,29 +226,6 @@ def test_a_case_that_hangs_can_be_left_behind(agents, monkeypatch):
     events = run_and(agents, plan, act)
     assert kinds_of(events) == ["skipped"]
     assert getattr(events[-1], "exit_code", 0) == EXIT_INTERRUPTED
-
-
-def test_runs_of_a_series_are_timed_one_after_the_other(agents):
-    """Each has an agent of its own, which was prepared meanwhile, and noise of its own."""
-    rounds = []
-    for number in (1, 2, 3):
-        agents.prepare()
-        events = run_and(agents, nth_plan(plan_of(64), number), lambda *_: None, series_id="s")
-        assert kinds_of(events) == ["ok"]
-        rounds.append([event.samples for event in events if isinstance(event, model.DeviceSampled)])
-    assert rounds[0] != rounds[1] != rounds[2]
-
-
-def test_readings_are_events_of_the_run(agents):
-    reading = model.TelemetryRead(host={"cpu_percent": model.Reading(50.0)}, gpus=())
-
-    def act(session: Session, event: model.Event) -> None:
-        if isinstance(event, model.RunStarted):
-            session.add_telemetry(reading)
-
-    events = run_and(agents, plan_of(64), act)
-    assert [event.host for event in events if isinstance(event, model.TelemetryRead)] == [reading.host]
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
 def test_whoever_waits_for_an_agent_gets_its_hello(agents):

@@ -12,7 +12,7 @@ from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, events_from, next_event
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
-from cpugpu_tui.model import CaseFailed, CaseFinished, CeilingsMeasured, Event, RunFinished, RunStarted
+from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished, RunStarted
 
 WORKERS = ("process", "thread")
 HANGING = ("run", "--simulate", f"{FAST},hang_size=64", "--size", "32,64,128", "--rounds", 1, "--json")
@@ -36,7 +36,7 @@ own("good", lambda self, x: x + 1)
 """
 
 
-def kinds(events: list[Event]) -> dict[str, str]:
+def kinds(events):
     """Return workload and size → `ok` or the kind of failure."""
     ended = [event for event in events if isinstance(event, CaseFinished | CaseFailed)]
     names = {event.case: "/".join(event.case.split("/")[0:3:2]) for event in ended}
@@ -86,23 +86,7 @@ def test_a_search_finds_the_same_crossover(cpugpu):
     assert answers[0]["sweeps"] == answers[1]["sweeps"]
 
 
-def test_a_series_has_other_noise_in_each_run(cpugpu, worker):
-    done = cpugpu("run", "matmul", "--simulate", FAST, "--size", "64", "--repeat", 3, "--worker", worker, "--json")
-    seeds = [
-        event.plan.simulation.seed for event in done.events if isinstance(event, RunStarted) if event.plan.simulation
-    ]
-    assert len(set(seeds)) == 3
-    assert [run["status"] for run in cpugpu("history", "--json").objects] == ["done"] * 3
-
-
-def test_peak_rates_of_a_first_run_are_kept(cpugpu, worker):
-    run = ("run", "matmul", "--simulate", FAST, "--size", "64", "--worker", worker, "--json")
-    first, second = (cpugpu(*run).events for _ in range(2))
-    assert {event.ceilings.device for event in first if isinstance(event, CeilingsMeasured)} == {"cpu", "cuda:0"}
-    assert not any(isinstance(event, CeilingsMeasured) for event in second)
-
-
-def ended_by(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+def ended_by(process, number):
     """Send a signal until the process ends, as people press ctrl+c: two that come at once are one to the kernel."""
     for _ in range(100):
         process.send_signal(number)

@@ -11,7 +11,6 @@ from tests.helpers.runs.scripted import HELLO, ListStore, ScriptedAgent, session
 from cpugpu_tui import model
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.store import Store
-from cpugpu_tui.transport.agent_output import Message
 
 CEILINGS = model.Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,
@@ -21,11 +20,11 @@ NODE1 = replace(HELLO, environment={**HELLO.environment, "hostname": "node1", "t
 CALIBRATION = model.Plan("machine", (), calibrate=True, simulation=model.Simulation())
 
 
-def on_node1(script: Any = well) -> ScriptedAgent:
+def on_node1(script=well):
     return ScriptedAgent(script, greeting=(NODE1,))
 
 
-def calibrating(plan: model.Plan) -> list[Message]:
+def calibrating(plan):
     """Messages of an agent that measures one device."""
     devices = SimulatedMachine(plan).devices
     step = model.Progressed(case="", device="cpu", phase="calibration", note="float32 matmul 512")
@@ -43,7 +42,7 @@ def store(tmp_path):
         yield store
 
 
-def run(plan: model.Plan, agent: ScriptedAgent, store: Any = None) -> list[model.Event]:
+def run(plan, agent, store=None):
     session, _ = session_of(plan, agent, store=store)
     delivered: list[model.Event] = []
     session.run(delivered.append)
@@ -113,7 +112,7 @@ def test_the_check_of_a_clock_is_kept_with_the_peak_rates_of_its_gpu_and_handed_
     store.keep_ceilings(replace(gpu, uuid="GPU-SIM1", device="cuda:1"))
     clock = model.EventClock(pair_ns=1250.0, step_ns=32.0, uuid="GPU-SIM0", driver="580", torch="2.11", boot_id="boot")
 
-    def checked(plan: model.Plan) -> list[Message]:
+    def checked(plan):
         told = model.ClockChecked(device="cuda:0", clock=clock)
         return [told if isinstance(message, model.ClockChecked) else message for message in well(plan)]
 
@@ -137,7 +136,7 @@ def test_every_field_of_the_newer_events_comes_back(store):
         case=case, device="cpu", epoch=1, epochs=10, loss=0.4, accuracy=0.91, elapsed_ns=1.5e9, steps=1875
     )
 
-    def script(_: model.Plan) -> list[Message]:
+    def script(_):
         return [
             model.DevicesFound(devices=SimulatedMachine(plan).devices),
             model.CaseStarted(case=case, flops=2.0 * 64**3, bytes_moved=49152.0, operations=100),

@@ -2,12 +2,11 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.model import TURN, Case, Event, Progressed, RunFinished
+from cpugpu_tui.model import TURN, Case, Progressed, RunFinished
 from cpugpu_tui.session.duet import Duet
 from cpugpu_tui.session.further_starts import START_BYTES, at_once
 
@@ -18,13 +17,13 @@ CASES = (Case("matmul", 64), Case("matmul", 128))
 class ScriptedSession:
     """A session whose agent waits at these places, and notes when it works."""
 
-    def __init__(self, name: str, places: list[tuple[int, int]], log: list[str], status: str = "done") -> None:
+    def __init__(self, name, places, log, status="done"):
         self._name, self._places, self._log, self._status = name, places, log, status
         self._go = threading.Event()
         self.stopped = threading.Event()
         self.on_turn: Callable[[Progressed], None] = lambda _turn: None
 
-    def run(self, _deliver: Callable[[Event], None]) -> RunFinished:
+    def run(self, _deliver):
         for case, round_index in self._places:
             if self.stopped.is_set():
                 return RunFinished(status="stopped", exit_code=130)
@@ -35,21 +34,21 @@ class ScriptedSession:
             self._log.append(f"{self._name}{case}{round_index}")
         return RunFinished(status=self._status, exit_code=0 if self._status == "done" else 4)
 
-    def resume(self) -> None:
+    def resume(self):
         self._go.set()
 
-    def stop(self) -> None:
+    def stop(self):
         self.stopped.set()
         self._go.set()
 
     kill = stop
 
 
-def rounds_of(*cases: int, count: int = 4) -> list[tuple[int, int]]:
+def rounds_of(*cases, count=4):
     return [*((case, index) for case in cases for index in range(count + 1)), (len(CASES), 0)]
 
 
-def run(*sessions: Any, is_flipped: bool = False) -> tuple[RunFinished, ...]:
+def run(*sessions, is_flipped=False):
     return Duet(sessions, CASES, is_flipped=is_flipped).run(lambda _index, _event: None)
 
 

@@ -12,12 +12,12 @@ from cpugpu_tui.decide.starts import earlier_spread
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import compare, start_logs
 from cpugpu_tui.export.stream import case_results
-from cpugpu_tui.model import NO_CORE, DeviceSampled, EarlierTimed, Event, Plan
+from cpugpu_tui.model import NO_CORE, DeviceSampled, EarlierTimed, Event
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import starts_sentence
 from cpugpu_tui.report.report import covers_starts
 from cpugpu_tui.state.folding import folded, measured
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 
 VARIED = replace(QUICK, cpu_start=0.14, gpu_start=0.10)
@@ -30,7 +30,7 @@ def store():
         yield found
 
 
-def run(store: Store, plan: Plan, seed: int) -> list[Event]:
+def run(store, plan, seed):
     """Run a plan whose starts differ, and save it."""
     simulation = replace(plan.simulation or VARIED, drift_seed=seed)
     session, _ = session_of(replace(plan, simulation=simulation), *[well] * plan.starts, store=store)
@@ -39,7 +39,7 @@ def run(store: Store, plan: Plan, seed: int) -> list[Event]:
     return delivered
 
 
-def row_of(events: list[Event]) -> Row:
+def row_of(events):
     (row,) = folded(events).rows.values()
     return row
 

@@ -33,7 +33,7 @@ GPU = Device("cuda:0", "NVIDIA H200", "GPU-1", 140 << 30)
 PLAN = build_plan(PlanRequest(("matmul",), sizes="64,256,1024"))
 
 
-def card(device: str, label: str, flops: float, **changes: object) -> Ceilings:
+def card(device, label, flops, **changes):
     card = Ceilings(
         device, label, None, "box", "2.11", 0, 16, {"float32": flops}, {"float32": 4096}, 200e9, 1 << 28, 2_000.0
     )  # fmt: skip
@@ -43,7 +43,7 @@ def card(device: str, label: str, flops: float, **changes: object) -> Ceilings:
 CARDS = (card("cpu", "Xeon 8480", 1e12), card("cuda:0", "NVIDIA H200", 50e12, launch_ns=5_000.0))
 
 
-def timed(number: int, plan: Plan = PLAN, seconds: float | None = 42.0, call_ns: float = 1e6) -> TimedRun:
+def timed(number, plan=PLAN, seconds=42.0, call_ns=1e6):
     calls = {(case.key, device.name): (device.label, call_ns) for case in plan.cases for device in (CPU, GPU)}
     duration_ns = None if seconds is None else int(seconds * 1e9)
     return TimedRun(number, 0, duration_ns, json.dumps(to_plain(plan)), calls)

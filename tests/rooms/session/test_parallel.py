@@ -1,6 +1,5 @@
 """An agent for each GPU at the same time: one stream, one table; a crash of one costs one case."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,7 +19,6 @@ from cpugpu_tui.model import (
     DevicesFound,
     Event,
     Gap,
-    Plan,
     Progressed,
     RunFinished,
     RunStarted,
@@ -29,19 +27,18 @@ from cpugpu_tui.session.parallel import AgentGroup, Merge
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.transport.agent_output import Message
 
 FIRST, SECOND = Case("matmul", 64).key, Case("matmul", 128).key
 QUICK_3 = replace(QUICK, gpus=3)
 RUN = ("run", "matmul", "--size", "64,128", "--parallel", "--no-save")
 
 
-def found(gpu: str) -> DevicesFound:
+def found(gpu):
     plan = plan_of(simulation=QUICK_3, devices=(gpu,))
     return DevicesFound(devices=SimulatedMachine(plan).devices)
 
 
-def merged(*messages: tuple[int, Message], count: int = 2) -> list[Message]:
+def merged(*messages, count=2):
     """Return the merged messages after every agent has reported its GPU."""
     merge = Merge(count)
     for index in range(count):
@@ -124,17 +121,17 @@ def test_one_gpu_that_cannot_be_used_ends_the_run():
 # ------------------------------------------------------------------ a session with several agents
 
 
-def runs_on(gpu: str) -> ScriptedAgent:
+def runs_on(gpu):
     """Return an agent that runs the plan it gets on the simulated machine."""
 
-    def script(plan: Plan) -> list[Message]:
+    def script(plan):
         status, recorder = swept(plan)
         return [found(gpu), *recorder.events, RunFinished(status=status)]
 
     return ScriptedAgent(script)
 
 
-def session_of(plan: Plan, agents: Sequence[ScriptedAgent]) -> tuple[RunFinished, RunState]:
+def session_of(plan, agents):
     state, events = RunState(), list[Event]()
     finished = Session(plan, ScriptedAgents(*agents)).run(events.append)  # type: ignore[arg-type]
     for event in events:
@@ -142,7 +139,7 @@ def session_of(plan: Plan, agents: Sequence[ScriptedAgent]) -> tuple[RunFinished
     return finished, state
 
 
-def parallel_plan(*sizes: int) -> Plan:
+def parallel_plan(*sizes):
     return plan_of(*sizes, simulation=QUICK_3, devices=("cuda:0", "cuda:1"), parallel=True)
 
 

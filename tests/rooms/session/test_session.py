@@ -27,9 +27,7 @@ from cpugpu_tui.model import (
     DeviceSampled,
     DevicesFound,
     Event,
-    Plan,
     Reading,
-    RunFinished,
     RunStarted,
     TelemetryRead,
     TensorsPlaced,
@@ -39,7 +37,7 @@ from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_output import Gone
 
 
-def run(*arguments: Any, **more: Any) -> tuple[RunFinished, list[Event]]:
+def run(*arguments, **more):
     """Run a session to its end; return the end and everything that was delivered."""
     session, _ = session_of(*arguments, **more)
     delivered: list[Event] = []
@@ -78,7 +76,7 @@ def test_ids_sort_by_time():
 # ------------------------------------------------------------------ saved before shown
 
 
-def logged_run(plan: Plan, *scripts: Any) -> list[Any]:
+def logged_run(plan, *scripts):
     """Run, and return saved and shown events in order."""
     log: list[Any] = []
     session, _ = session_of(plan, *scripts, store=ListStore(log))
@@ -143,14 +141,14 @@ def test_a_run_that_never_began_is_not_saved_and_says_nothing_of_the_history():
 # ------------------------------------------------------------------ telemetry
 
 
-def reading(value: float) -> TelemetryRead:
+def reading(value):
     return TelemetryRead(host={"cpu_pct": Reading(value)}, seq=99)
 
 
 def test_telemetry_becomes_part_of_the_stream_and_is_saved_with_the_next_case():
     log: list[Any] = []
 
-    def script(plan: Plan) -> list[Any]:
+    def script(plan):
         messages = well(plan)
         first_round = next(i for i, m in enumerate(messages) if isinstance(m, DeviceSampled) and m.round_index)
         return [*messages[:first_round], reading(1.0), *messages[first_round:-1], reading(2.0), messages[-1]]
@@ -207,7 +205,7 @@ def test_an_agent_that_exits_is_reported_with_its_exit_code(words):
 def test_an_agent_that_dies_between_cases_costs_none():
     """Its case has failed already; a new agent gets the others."""
 
-    def sticky(plan: Plan) -> list[Any]:
+    def sticky(plan):
         messages = well(plan)[:3]
         told = CaseFailed(case=plan.cases[0].key, kind="error", message="CUDA error: sticky")
         return [*messages, told, Gone(70)]
@@ -257,7 +255,7 @@ def test_an_interpreter_that_does_not_exist_is_a_failed_run():
     session, agents = session_of(three_cases())
     problem = UsageError("Interpreter 'x' not found.", "Use another one.")
 
-    def take() -> Any:
+    def take():
         raise problem
 
     agents.take = take  # type: ignore[method-assign]

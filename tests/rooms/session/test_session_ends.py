@@ -16,11 +16,11 @@ from cpugpu_tui.session import session as session_module
 from cpugpu_tui.transport.agent_output import Gone
 
 
-def gives_up(session: Any, most: int = 100) -> None:
+def gives_up(session, most=100):
     """Fail after so many looks at a silent agent, in place of waiting for ever."""
     honest, looks = session._next, iter(range(most))
 
-    def next_in_time(timeout_s: float) -> Any:
+    def next_in_time(timeout_s):
         message = honest(timeout_s)
         assert message is not None or next(looks, None) is not None, "it waits for ever"
         return message
@@ -54,10 +54,10 @@ def test_a_compiler_that_never_ends_costs_its_row_alone(phase, monkeypatch):
     assert f"{phase} on cpu" in scripted.failures(events)[64].message
 
 
-def compiling_at(size: int, phase: str) -> scripted.Script:
+def compiling_at(size, phase):
     """Well until the case of this size is compiled; then nothing more."""
 
-    def script(plan: model.Plan) -> list[Any]:
+    def script(plan):
         messages = scripted.silent_at(size)(plan)
         last = next(each for each in reversed(messages) if isinstance(each, model.Progressed))
         return [*messages, replace(last, phase=phase, device="cpu")]
@@ -70,7 +70,7 @@ def test_a_paused_case_does_not_time_out():
     ticks: list[float] = []
     honest = session._next
 
-    def ticking(timeout_s: float) -> Any:
+    def ticking(timeout_s):
         message = honest(min(timeout_s, 0.06))
         ticks.append(timeout_s)
         if message is None and len([t for t in ticks if t]) > 3:
@@ -100,7 +100,7 @@ def test_an_import_that_never_ends_fails_the_run_with_its_line(words):
 
 
 def test_an_import_that_has_ended_is_not_blamed_for_a_case():
-    def script(plan: model.Plan) -> list[Any]:
+    def script(plan):
         return [model.WorkloadsLoading(source="/a.py"), *scripted.silent_at(64)(plan)]
 
     session, _ = scripted.session_of(scripted.three_cases(), script, scripted.well, case_timeout_s=0.05)
@@ -139,7 +139,7 @@ def test_a_process_that_starts_for_longer_than_the_limit_is_not_waited_for(words
 
 
 def test_after_the_limit_no_other_process_is_waited_for():
-    def dying(plan: model.Plan) -> Any:
+    def dying(plan):
         return scripted.dies_at(64)(replace(plan, max_seconds=None))
 
     plan = replace(scripted.three_cases(), max_seconds=0.1)
@@ -154,11 +154,11 @@ def test_after_the_limit_no_other_process_is_waited_for():
 # ------------------------------------------------------------------ stops
 
 
-def stop_after_first(session: Any, agents: Any, how: str, then: list[Any]) -> list[model.Event]:
+def stop_after_first(session, agents, how, then):
     """Run, and ask for a stop when the first case is over; the agent then says `then`."""
     events: list[model.Event] = []
 
-    def deliver(event: model.Event) -> None:
+    def deliver(event):
         events.append(event)
         if isinstance(event, model.CaseFinished) and not session.stopping:
             getattr(session, how)()
@@ -168,7 +168,7 @@ def stop_after_first(session: Any, agents: Any, how: str, then: list[Any]) -> li
     return events
 
 
-def stopped_after_first(events: list[model.Event]) -> model.RunFinished:
+def stopped_after_first(events):
     """Assert that one case of three has a result and that the run was stopped; return its end."""
     last = events[-1]
     assert scripted.statuses(events) == ["ok", "skipped", "skipped"]
@@ -176,7 +176,7 @@ def stopped_after_first(events: list[model.Event]) -> model.RunFinished:
     return last
 
 
-def until_first_finished(plan: model.Plan) -> list[Any]:
+def until_first_finished(plan):
     messages = scripted.well(plan)
     over = next(i for i, m in enumerate(messages) if isinstance(m, model.CaseFinished))
     return messages[: over + 1]
@@ -196,7 +196,7 @@ def test_skipped_cases_are_saved_together_before_they_are_shown():
     log: list[Any] = []
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished, store=scripted.ListStore(log))
 
-    def deliver(event: model.Event) -> None:
+    def deliver(event):
         log.append(("shown", event))
         if isinstance(event, model.CaseFinished):
             session.stop()
@@ -246,7 +246,7 @@ def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch):
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     honest, waits = session._next, []
 
-    def next_soon(timeout_s: float) -> Any:
+    def next_soon(timeout_s):
         message = honest(min(timeout_s, 0.01))
         waits.extend([timeout_s] * (message is None))
         if len(waits) == 5:
@@ -264,10 +264,10 @@ def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch):
     class Timer:
         daemon = False
 
-        def __init__(self, after_s: float, call: Any, kwargs: dict[str, Any]) -> None:
+        def __init__(self, after_s, call, kwargs):
             timers.append((after_s, call, kwargs))
 
-        def start(self) -> None:
+        def start(self):
             _, call, kwargs = timers[-1]
             call(**kwargs)
 
@@ -304,7 +304,7 @@ def test_an_exception_of_whoever_watches_ends_the_agent_too():
     """As with `run --json | head`, when the reader exits."""
     session, agents = scripted.session_of(scripted.three_cases(), scripted.well)
 
-    def deliver(event: model.Event) -> None:
+    def deliver(event):
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
@@ -320,7 +320,7 @@ def test_a_pause_before_the_plan_waits_for_it():
     agent.send_plan = lambda plan: (commands_at_plan.append(list(agent.commands)), honest(plan))[1]  # type: ignore[method-assign]
     session, _ = scripted.session_of(scripted.three_cases(), agent)
 
-    def pause_at_the_start(event: model.Event) -> None:
+    def pause_at_the_start(event):
         if isinstance(event, model.RunStarted):
             session.pause()
 
@@ -336,7 +336,7 @@ def test_a_controller_that_stood_still_blames_nobody(monkeypatch):
     monkeypatch.setattr(session_module.time, "monotonic", lambda: next(clock))
     honest = session._next
 
-    def next_soon(timeout_s: float) -> Any:
+    def next_soon(timeout_s):
         message = honest(0.01)
         if message is None:
             agents.agents[0].say(model.RunFinished(status="stopped"))

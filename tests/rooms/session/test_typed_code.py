@@ -7,7 +7,6 @@ import pytest
 from tests.helpers.app.saved_runs import stream
 
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.model import Plan
 from cpugpu_tui.session.own_workloads import completions
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.typed_code import CodeFields, fields_of, request_of
@@ -22,7 +21,7 @@ FIELDS = [
 ]
 
 
-def plan_of(fields: CodeFields) -> Plan:
+def plan_of(fields):
     return build_plan(request_of(fields, PlanRequest()))
 
 

@@ -1,13 +1,13 @@
 """Drift between runs of a simulated machine, from the command line: on by default, off with `drift=0`."""
 
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.model import LATENCY, DeviceSampled, RunStarted
 
 RUN = ("run", "matmul", "--size", "64", "--rounds", "1", "--no-save", "--json", "--simulate")
 
 
-def latencies(cpugpu: CommandLine, simulated: str) -> list[tuple[float, ...]]:
+def latencies(cpugpu, simulated):
     done = cpugpu.here(*RUN, simulated)
     assert done.code == 0, done.err
     (started,) = (event for event in done.events if isinstance(event, RunStarted))

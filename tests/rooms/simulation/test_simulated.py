@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 from tests.helpers.runs.read_back import naive_factor
-from tests.helpers.runs.recorder import QUICK, Recorder, plan_of, state_of, swept
+from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.simulation import simulated_events
-from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.workloads import find
 
 SIZES = (64, 256, 1024, 2048)
@@ -23,7 +23,7 @@ WITHIN = 0.01
 """A median of 40 samples with 1 % of noise is within 0.6 % (three standard deviations)."""
 
 
-def flops(size: int) -> float:
+def flops(size):
     return find("matmul").flops(size)
 
 
@@ -81,7 +81,7 @@ def test_the_first_call_of_a_process_is_cold_and_only_that_one():
 # ------------------------------------------------------------------ chance
 
 
-def samples(recorder: Recorder) -> list[object]:
+def samples(recorder):
     return [(event.case, event.device, event.round_index, event.samples) for event in recorder.rounds]
 
 
@@ -98,7 +98,7 @@ def test_another_seed_gives_another_run():
 # ------------------------------------------------------------------ asynchronous, like a GPU
 
 
-def machine_and_gpu(**changes: float) -> tuple[SimulatedMachine, SimulatedTimer]:
+def machine_and_gpu(**changes):
     machine = SimulatedMachine(plan_of(64, simulation=replace(PLANTED, noise=0.0, **changes)))
     return machine, machine.timer("cuda:0")
 

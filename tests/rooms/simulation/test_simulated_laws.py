@@ -4,14 +4,13 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 from statistics import correlation, fmean, pstdev
-from typing import Any
 
 import pytest
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui import model
 from cpugpu_tui.simulation.laws import Drift, cpu_work_ns, gpu_work_ns, run_factor, tiled
-from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing.timers import DeviceSamples
 from cpugpu_tui.workloads import Costs
 
@@ -22,11 +21,11 @@ QUIET = model.Simulation(
 CASE = model.Case("matmul", 64)
 
 
-def costs(flops: float = 0.0, bytes_moved: float = 0.0) -> Costs:
+def costs(flops=0.0, bytes_moved=0.0):
     return Costs(flops, bytes_moved, bytes_moved)
 
 
-def timers(**changes: Any) -> tuple[SimulatedTimer, SimulatedTimer]:
+def timers(**changes):
     """The CPU and the GPU of a quiet machine with these changes."""
     machine = SimulatedMachine(plan_of(64, simulation=replace(QUIET, **changes)))
     return machine.timer("cpu"), machine.timer("cuda:0")
@@ -49,7 +48,7 @@ def test_work_takes_what_computing_or_moving_takes_whichever_is_longer(law, over
 
 
 def test_a_gpu_with_tiles_has_times_like_a_staircase():
-    def kernel_ns(size: int, tile: int) -> float:
+    def kernel_ns(size, tile):
         gpu = timers(gpu_tile=tile)[1]
         return gpu.load(model.Case("matmul", size), None).work_ns
 
@@ -124,7 +123,7 @@ def test_a_drift_that_never_forgets_stays_where_it_is():
     assert drift.slowdown == first != 1.0
 
 
-def half_rounds_ns(cpu: SimulatedTimer, gpu: SimulatedTimer, count: int) -> list[tuple[float, float]]:
+def half_rounds_ns(cpu, gpu, count):
     """The CPU's and the GPU's latency in rounds of flipped order, relative to the planted one."""
     ops = {cpu: cpu.load(CASE, None), gpu: gpu.load(CASE, None)}
     usual = {cpu: ops[cpu].work_ns, gpu: ops[gpu].work_ns}

@@ -21,12 +21,12 @@ from cpugpu_tui.ui.panes.timing_columns import FEWEST_ROUNDS, Shape, columns, sh
 CASES = tuple(Case("matmul", size, threads=threads) for size in (64, 256) for threads in (1, 0))
 
 
-def both() -> RunState:
+def both():
     plan = plan_of(simulation=QUICK, cases=CASES)
     return state_of(plan, swept(plan)[1])
 
 
-def printed(run: RunState) -> list[str]:
+def printed(run):
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - closed with the test
     table = spelled_table(run)
     console.print(rich_table(table, list(table.headings)))
@@ -115,7 +115,7 @@ def test_at_80_columns_there_are_interval_winner_and_sparkline():
 
 
 def test_the_papers_error_has_a_column_where_a_paper_timed_this():
-    def labels(*cases: Case) -> list[str]:
+    def labels(*cases):
         plan = plan_of(simulation=QUICK, cases=cases)
         shape = shape_of(state_of(plan, swept(plan)[1]), UNICODE)
         return [column.label for column in columns(300, shape=shape)]

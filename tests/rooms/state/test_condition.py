@@ -3,7 +3,6 @@
 import re
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.command_line import FAST
@@ -11,7 +10,7 @@ from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui import model
 from cpugpu_tui.machine.device_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
-from cpugpu_tui.state.condition import Condition, condition
+from cpugpu_tui.state.condition import condition
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 
@@ -22,21 +21,21 @@ PLANTED = replace(
 )
 
 
-def half(index: int, *marks: str, **more: Any) -> model.DeviceSampled:
+def half(index, *marks, **more):
     return model.DeviceSampled(
         case=CASE.key, device="cuda:0", round_index=index, calls_per_block=1, samples={model.LATENCY: (1e6 + index,)},
         marks=marks, **more,
     )  # fmt: skip
 
 
-def edge(name: str, elapsed_ns: float = 0.0, processes: Any = (), **values: float) -> model.MachineRead:
+def edge(name, elapsed_ns=0.0, processes=(), **values):
     readings = {key: model.Reading(value) for key, value in values.items()}
     return model.MachineRead(
         case=CASE.key, device="cuda:0", edge=name, readings=readings, processes=processes, elapsed_ns=elapsed_ns
     )
 
 
-def condition_of(*events: model.Event) -> Condition:
+def condition_of(*events):
     run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
     for event in (model.CaseStarted(case=CASE.key, flops=2e9), *events):
         run = run.apply(event)

@@ -1,6 +1,5 @@
 """Folding all events at once gives the same state as one by one, in linear time."""
 
-from collections.abc import Sequence
 from functools import reduce
 
 from hypothesis import given, settings
@@ -12,7 +11,7 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 
 
-def one_by_one(events: Sequence[model.Event]) -> RunState:
+def one_by_one(events):
     return reduce(RunState.apply, (event for event in events if not isinstance(event, model.TelemetryRead)), RunState())
 
 
@@ -50,7 +49,7 @@ def test_no_event_of_a_case_copies_the_rows_of_all_others(monkeypatch):
     cases = tuple(model.Case("matmul", size) for size in range(1, 401))
     rows, apply = list[object](), RunState.apply
 
-    def keeping(state: RunState, event: model.Event) -> RunState:
+    def keeping(state, event):
         rows.append(state.rows)
         return apply(state, event)
 

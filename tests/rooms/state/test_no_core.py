@@ -121,7 +121,7 @@ def test_in_a_fleet_it_has_no_winner_either(run):
     assert [each.text(Key.VERDICT) for each in found if each.row.is_starved] == ["no core"]
 
 
-def lacking(**more: object) -> DeviceTimes:
+def lacking(**more):
     usual = CoreWait(2, 2, 43.0, 100.0, one_thread_ns=(8_800.0,), one_thread_share=0.001)
     cores = replace(usual, **more)  # type: ignore[arg-type]
     return DeviceTimes("cpu", marks=(NO_CORE,), cores=cores)

@@ -51,7 +51,7 @@ def test_comparisons_are_what_was_put_in(comparisons):
     assert list(Comparisons(comparisons)) == list(comparisons)
 
 
-def half(index: int, *ns: float, marks: tuple[str, ...] = ()) -> model.DeviceSampled:
+def half(index, *ns, marks=()):
     return model.DeviceSampled(
         case="c", device="cuda:0", round_index=index, calls_per_block=1, samples={model.LATENCY: ns,
             model.DEVICE: (ns[0] / 2,)},
@@ -66,7 +66,7 @@ EVENTS = (
 )  # fmt: skip
 
 
-def times_of(*events: model.MachineRead | model.DeviceSampled) -> DeviceTimes:
+def times_of(*events):
     times = DeviceTimes("cuda:0")
     for event in events:
         times = times.with_edge(event) if isinstance(event, model.MachineRead) else times.with_half_round(event)

@@ -3,7 +3,6 @@
 import gzip
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ def short(monkeypatch):
     monkeypatch.setitem(PRESETS, "survey", replace(preset, parts=(preset.parts[0], preset.parts[13])))
 
 
-def held(path: Path) -> dict[str, Any]:
+def held(path):
     found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     return found
 
@@ -59,7 +58,7 @@ def test_the_file_names_no_machine_and_no_person(cpugpu, tmp_path):
 def test_a_start_that_is_cut_off_leaves_those_before_it(cpugpu, tmp_path, monkeypatch):
     starts = reference._starts
 
-    def cut(*arguments: Any) -> Any:
+    def cut(*arguments):
         for number, state in enumerate(starts(*arguments)):
             if number == 2:
                 raise KeyboardInterrupt

@@ -4,8 +4,6 @@ import gc
 import sys
 from collections import Counter
 from dataclasses import replace
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,14 +23,14 @@ STARTED = model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={})
 FOUND = model.DevicesFound(devices=(model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200")))
 
 
-def fold(*events: model.Event, state: RunState | None = None) -> RunState:
+def fold(*events, state=None):
     state = state or RunState()
     for event in events:
         state = state.apply(event)
     return state
 
 
-def timed(device: str, round_index: int, *latency_ns: float, case: str = KEY, **more: Any) -> model.DeviceSampled:
+def timed(device, round_index, *latency_ns, case=KEY, **more):
     samples = more.pop("samples", {model.LATENCY: latency_ns})
     return model.DeviceSampled(
         case=case, device=device, round_index=round_index, calls_per_block=1, samples=samples, **more
@@ -186,11 +184,11 @@ def test_applying_an_event_leaves_the_state_before_it_alone():
 # ------------------------------------------------------------------ 10,000 cases
 
 
-def calls_of(state: RunState, event: model.Event) -> Counter[str]:
+def calls_of(state, event):
     """Count the Python functions that one `apply` calls: a measure of work that does not depend on load."""
     calls: Counter[str] = Counter()
 
-    def note(frame: FrameType, what: str, _argument: object) -> None:
+    def note(frame, what, _argument):
         if what == "call":
             calls[frame.f_code.co_qualname] += 1
 
@@ -204,7 +202,7 @@ def calls_of(state: RunState, event: model.Event) -> Counter[str]:
     return calls
 
 
-def large_state(count: int) -> RunState:
+def large_state(count):
     plan = replace(PLAN, cases=tuple(model.Case("matmul", size) for size in range(1, count + 1)))
     state = fold(replace(STARTED, plan=plan), FOUND)
     return fold(*(timed(device, 1, 5.0, 6.0) for device in ("cpu", "cuda:0")), state=state)
@@ -234,7 +232,7 @@ def test_the_other_9_999_rows_keep_what_they_had_computed():
 # ------------------------------------------------------------------ telemetry
 
 
-def reading(value: float | None, second: int = 1) -> model.TelemetryRead:
+def reading(value, second=1):
     gpu = model.GpuTelemetry(0, "GPU-1", "H200", None, {"power_mw": model.Reading(value, None if value else "timeout")})
     return model.TelemetryRead(gpus=(gpu,), host={"cpu_pct": model.Reading(50.0)}, mono_ns=second * 10**9)
 

@@ -22,13 +22,13 @@ LONG_S = 60
 class LiveRun:
     """A run in progress, and another program that can lock the database."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
         self.outbox = Outbox(lambda wait_s: Store.open(path, wait_s=wait_s), Store.open(path))
         self.saver = Saver(self.outbox, "r")
         self.other = sqlite3.connect(path, isolation_level=None)
 
-    def finish_case(self, index: int, *beside: model.Event) -> None:
+    def finish_case(self, index, *beside):
         case = CASES[index].key
         self.saver.note(model.CaseStarted(case=case, seq=10 * index + 2))
         self.saver.note(half_round(case, 10 * index + 3))
@@ -36,33 +36,33 @@ class LiveRun:
             self.saver.note_beside(event)
         self.saver.settle(model.CaseFinished(case=case, seq=10 * index + 4))
 
-    def lock(self) -> None:
+    def lock(self):
         self.other.execute("BEGIN IMMEDIATE")
 
-    def unlock(self) -> None:
+    def unlock(self):
         self.other.execute("ROLLBACK")
 
     @property
-    def unsaved_cases(self) -> frozenset[str]:
+    def unsaved_cases(self):
         return self.outbox.unsaved.cases.get("r", frozenset())
 
-    def saved_cases(self) -> list[str]:
+    def saved_cases(self):
         """Keys of the cases that another process reads from the file."""
         with closing(Store.open(self.path)) as store:
             assert integrity_check(store) == []
             return [event.case for event in store.load("r") if isinstance(event, model.CaseFinished)]
 
-    def close(self) -> None:
+    def close(self):
         self.other.close()
         self.outbox.close()
 
 
-def half_round(case: str, seq: int) -> model.DeviceSampled:
+def half_round(case, seq):
     return model.DeviceSampled(case=case, device="cpu", round_index=1, calls_per_block=1, samples={"latency": (1.0,)},
                           seq=seq)  # fmt: skip
 
 
-def keys(*indexes: int) -> list[str]:
+def keys(*indexes):
     return [CASES[index].key for index in indexes]
 
 
@@ -129,7 +129,7 @@ def test_a_run_that_began_while_the_database_could_not_be_opened_is_there_in_the
     outbox_.close()
 
 
-def remove_all(path: Path) -> None:
+def remove_all(path):
     for ending in ("", "-wal", "-shm"):
         path.with_name(path.name + ending).unlink()
 

@@ -4,7 +4,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +23,12 @@ PLAN = model.Plan(name="quick", cases=CASES, simulation=model.Simulation(seed=3)
 DEVICES = (model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", uuid="GPU-1", memory_bytes=141 << 30))
 
 
-def started(run_id: str = "20260101-aaaa", plan: model.Plan = PLAN, wall_ns: int = 1_000) -> model.RunStarted:
+def started(run_id="20260101-aaaa", plan=PLAN, wall_ns=1_000):
     environment = {"torch": "2.11", "threads": 16, "nested": {"physical": 16}, "limits": [7.65, None], "name": "Zoë\n"}
     return model.RunStarted(seq=1, wall_ns=wall_ns, run_id=run_id, series_id="s1", plan=plan, environment=environment)
 
 
-def save(store: Store, stream: Sequence[model.Event]) -> int:
+def save(store, stream):
     """Save events as a session does: each case once settled, telemetry with the next commit."""
     first = stream[0]
     assert isinstance(first, model.RunStarted)
@@ -91,7 +90,7 @@ telemetry_reads = st.builds(
 
 
 @st.composite
-def case_streams(draw: st.DrawFn, case: str) -> list[model.Event]:
+def case_streams(draw, case):
     calibrated = st.builds(
         model.Calibrated,
         case=st.just(case),
@@ -131,7 +130,7 @@ def case_streams(draw: st.DrawFn, case: str) -> list[model.Event]:
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> list[model.Event]:
+def streams(draw):
     """A run with several cases active at once and telemetry in between, as a session numbers it."""
     waiting: list[list[model.Event]] = [draw(case_streams(case.key)) for case in CASES]
     waiting.append(draw(st.lists(telemetry_reads, max_size=3)))
@@ -157,7 +156,7 @@ def test_a_run_comes_back_event_by_event(stream):
         assert integrity_check(store) == []
 
 
-def half_round(case: model.Case, device: str, round_index: int, *latency: float) -> model.DeviceSampled:
+def half_round(case, device, round_index, *latency):
     timed = {"latency": latency}
     return model.DeviceSampled(case=case.key, device=device, round_index=round_index, calls_per_block=9, samples=timed)
 

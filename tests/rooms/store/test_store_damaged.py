@@ -4,7 +4,6 @@ import math
 import sqlite3
 from array import array
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import CommandLine
@@ -13,7 +12,7 @@ from cpugpu_tui.model import Case, CaseFinished, CaseStarted, DeviceSampled, Pla
 from cpugpu_tui.store import Store
 
 
-def spoil(path: Path, number: float, metric: str = "%") -> None:
+def spoil(path, number, metric="%"):
     """Put a number into every sample of a metric."""
     with closing(sqlite3.connect(path)) as other:
         found = other.execute("SELECT rowid, samples FROM measurement WHERE metric LIKE ?", (metric,)).fetchall()

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from contextlib import closing
 from itertools import count
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import ROOT
@@ -55,19 +54,19 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def commit_for_ever(store: Store, committed: list[int]) -> None:
+def commit_for_ever(store, committed):
     for index in count(1):
         store.commit_cases("r", [case_events(index)], [])
         committed.append(index)
 
 
-def write_for_ever(path: Path) -> None:
+def write_for_ever(path):
     with path.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(4096))
 
 
-def cases_in(store: Store) -> int:
+def cases_in(store):
     return sum(isinstance(event, CaseFinished) for event in store.load("r"))
 
 

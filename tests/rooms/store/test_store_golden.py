@@ -24,7 +24,7 @@ VERSIONS = range(1, NEWEST + 1)
 OLDER = range(1, NEWEST)
 
 
-def golden(version: int, folder: Path) -> Path:
+def golden(version, folder):
     """Return a copy of a version's database."""
     return Path(shutil.copy(GOLDEN / f"v{version}.db", folder / "results.db"))
 

@@ -4,7 +4,6 @@ import random
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import ROOT
@@ -17,7 +16,7 @@ from cpugpu_tui.store import Store
 KILLS = 20
 
 
-def kill_after(acknowledgements: int, spins: int, path: Path, run_id: str) -> int:
+def kill_after(acknowledgements, spins, path, run_id):
     """Kill a writer `spins` turns of an empty loop after that many acknowledgements; return how many it gave."""
     command = [sys.executable, "-m", "tests.helpers.runs.store_writer", str(path), run_id]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:

@@ -1,6 +1,5 @@
 """Managing saved runs: series, baselines, tags, deletion, pruning and merging."""
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -24,7 +23,7 @@ def store(tmp_path):
         yield opened
 
 
-def stream(run_id: str, series_id: str = "s1", *, done: bool = True, name: str = "matmul") -> list[model.Event]:
+def stream(run_id, series_id="s1", *, done=True, name="matmul"):
     """Return a run of one finished, one failed and one chosen case, as a store returns it."""
     plan = model.Plan(name, (SMALL, LARGE))
     rounds = [
@@ -45,7 +44,7 @@ def stream(run_id: str, series_id: str = "s1", *, done: bool = True, name: str =
     return [replace(event, seq=seq, wall_ns=1000 + seq, mono_ns=seq) for seq, event in enumerate(events, start=1)]
 
 
-def numbered(events: Sequence[model.Event], number: int) -> list[model.Event]:
+def numbered(events, number):
     first = events[0]
     assert isinstance(first, model.RunStarted)
     return [replace(first, number=number), *events[1:]]
@@ -120,7 +119,7 @@ def test_words_and_tags_choose_runs(store):
     store.tag("r3", ["Tuned", "cold"])
     store.tag("r1", ["cold"])
 
-    def chosen(text: str = "", tags: Sequence[str] = ()) -> list[str]:
+    def chosen(text="", tags=()):
         return [run.run_id for run in store.runs(text=text, tags=tags)]
 
     assert chosen("MATMUL") == ["r3", "r1"]
@@ -178,7 +177,7 @@ def test_the_room_of_deleted_runs_is_given_back(store):
 # ------------------------------------------------------------------ pruning
 
 
-def run_of(number: int, started_s: int, **more: object) -> RunSummary:
+def run_of(number, started_s, **more):
     usual = RunSummary(
         number, f"r{number}", "s", "matmul", "done", started_s * 10**9, 1, "node1", 1, 0, 0, (), simulated=False
     )  # fmt: skip

@@ -4,7 +4,6 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ STARTED = model.RunStarted(
 NOBODY = 65534
 
 
-def refusal(path: Path) -> StoreError:
+def refusal(path):
     """Return the error of a database that cannot be opened; it has a cause and a remedy."""
     with pytest.raises(StoreError) as caught:
         Store.open(path).close()
@@ -35,13 +34,13 @@ def refusal(path: Path) -> StoreError:
     return error
 
 
-def readable(error: StoreError, folder: Path) -> str:
+def readable(error, folder):
     """Return what people read, without the path of this test's folder."""
     return str(error).replace(str(folder), "/data")
 
 
 @contextmanager
-def without_root() -> Iterator[Path]:
+def without_root():
     """Yield a folder of an ordinary user. Tests run by root become that user, because root may write anywhere."""
     folder = Path(tempfile.mkdtemp())
     root = os.geteuid() == 0
@@ -112,7 +111,7 @@ def test_garbage_is_refused_and_left_alone(tmp_path, words):
     assert path.read_bytes() == garbage
 
 
-def damage(path: Path) -> bytes:
+def damage(path):
     """Create a database of one run, damage all of it except the header, and return its content."""
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
@@ -152,7 +151,7 @@ def test_who_only_reads_leaves_a_damaged_database_where_it_is(tmp_path, words):
     assert path.read_bytes() == damaged
 
 
-def overwrite_end(path: Path, pages: int) -> None:
+def overwrite_end(path, pages):
     """Overwrite the last pages of a database."""
     content = bytearray(path.read_bytes())
     content[-pages * 4096 :] = b"\xff" * (pages * 4096)
@@ -326,7 +325,7 @@ def test_an_older_database_is_copied_then_upgraded_and_its_runs_are_there(tmp_pa
         assert old.execute("SELECT run_id FROM run").fetchone() == ("r1",)
 
 
-def ceilings_of(device: str, wall_ns: int, **more: Any) -> model.Ceilings:
+def ceilings_of(device, wall_ns, **more):
     usual: dict[str, Any] = {"label": "H200", "uuid": None, "hostname": "node1", "torch": "2.11", "threads": 16}
     usual |= {"flops": {"float32": 5e13}, "matmul_sizes": {"float32": 8192}, "copy_bytes_per_s": 4e12}
     usual |= {"copy_bytes": 2**30, "launch_ns": 1e4, "transfers": {"h2d_pinned": model.Line(7e3, 5.5e10)}}

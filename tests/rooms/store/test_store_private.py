@@ -4,7 +4,6 @@ import os
 import sqlite3
 import stat
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.rooms.store.test_store_open import STARTED, damage
@@ -30,11 +29,11 @@ def default_place(tmp_path, monkeypatch):
     return paths.default_database_path()
 
 
-def mode(path: Path) -> int:
+def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def modes(folder: Path) -> dict[str, int]:
+def modes(folder):
     return {path.name: mode(path) for path in folder.iterdir()}
 
 
@@ -97,7 +96,7 @@ def test_a_backup_is_never_readable_by_others_not_even_while_it_is_written(tmp_p
     seen: list[int] = []
 
     class Watched(sqlite3.Connection):
-        def backup(self, copy: sqlite3.Connection, **more: object) -> None:  # type: ignore[override]
+        def backup(self, copy, **more):  # type: ignore[override]
             seen.extend(modes(tmp_path / "copies").values())
             super().backup(copy)
 

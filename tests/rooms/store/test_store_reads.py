@@ -28,11 +28,11 @@ def stores(tmp_path_factory):
         yield few, many
 
 
-def steps(store: Store, ask: Callable[[Store], object]) -> int:
+def steps(store, ask):
     """Return the number of steps of SQLite's virtual machine that a question takes."""
     count = 0
 
-    def step() -> int:
+    def step():
         nonlocal count
         count += 1
         return 0

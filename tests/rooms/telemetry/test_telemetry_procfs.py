@@ -16,15 +16,15 @@ CPU = "sys/devices/system/cpu"
 class Tree:
     """A folder with `proc` and `sys`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.root = str(folder)
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path, text):
         file = Path(self.root, path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def cores(self, siblings: dict[int, str], allowed: str) -> None:
+    def cores(self, siblings, allowed):
         self.write("proc/self/status", f"Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t{allowed}\n")
         for cpu, listed in siblings.items():
             self.write(f"{CPU}/cpu{cpu}/topology/thread_siblings_list", f"{listed}\n")

@@ -3,7 +3,6 @@
 import queue
 import re
 import threading
-from collections.abc import Callable
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
@@ -19,23 +18,23 @@ __all__ = ["library"]
 class Watched:
     """A sampler at 100 Hz whose events are collected."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root):
         self.events: queue.SimpleQueue[TelemetryRead] = queue.SimpleQueue()
         self.threads: set[str] = set()
         self.pids: set[int] = set()
         self.sampler = Sampler(0.01, self._emit, lambda: self.pids, root)
 
-    def _emit(self, event: TelemetryRead) -> None:
+    def _emit(self, event):
         self.threads.add(threading.current_thread().name)
         self.events.put(event)
 
-    def first(self, wanted: Callable[[TelemetryRead], object] = bool) -> TelemetryRead:
+    def first(self, wanted=bool):
         """Return the next event that matches."""
         while not wanted(event := self.events.get(timeout=PATIENCE_S)):
             pass
         return event
 
-    def forget(self) -> None:
+    def forget(self):
         """Drop what has been emitted so far."""
         while not self.events.empty():
             self.events.get()

@@ -1,7 +1,6 @@
 """Crossover search: chosen sizes find the planted crossover, and failing cases do not stop it."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.runs import planted_crossover
@@ -94,7 +93,7 @@ def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(mo
     load = SimulatedTimer.load
     refused = []
 
-    def crowded(timer: SimulatedTimer, case: model.Case, inputs: Any) -> Any:
+    def crowded(timer, case, inputs):
         over = {event.case for event in recorder.of(model.CaseFinished, model.CaseFailed)}
         others = {event.case for event in recorder.of(model.CaseStarted)} - over - {case.key}
         if case.size == 500 and others:
@@ -161,11 +160,11 @@ def test_the_next_agent_of_a_survey_has_the_time_that_is_left():
 class Stopping(Recorder):
     """Requests a stop after so many half-rounds."""
 
-    def __init__(self, half_rounds: int) -> None:
+    def __init__(self, half_rounds):
         super().__init__()
         self.control, self._left = Control(), half_rounds
 
-    def __call__(self, event: model.Event) -> None:
+    def __call__(self, event):
         super().__call__(event)
         self._left -= isinstance(event, model.DeviceSampled)
         if not self._left:

@@ -1,8 +1,6 @@
 """Calibration: its steps, its end, its report, and recovery of planted constants."""
 
 import threading
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
@@ -11,7 +9,7 @@ from tests.helpers.runs.recorder import Recorder
 from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.errors import EXIT_UNFIT, UnfitError
 from cpugpu_tui.machine.cores import Waited
-from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
+from cpugpu_tui.model import CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge
 from cpugpu_tui.simulation.simulated_events import VirtualClock
 from cpugpu_tui.timing.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product
@@ -26,29 +24,29 @@ ENVIRONMENT = {"hostname": "node1", "torch": "2.11"}
 class ScriptedGauge(SimulatedGauge):
     """A device of 141 GB whose products take planted times."""
 
-    def __init__(self, matmul_ns: Callable[[str, int], float] | None = None, free_bytes: float = 141e9) -> None:
+    def __init__(self, matmul_ns=None, free_bytes=141e9):
         super().__init__(GPU, Simulation(noise=0.0))
         self.tried: list[int] = []
         self.released = 0
         self._matmul_ns, self._free_bytes = matmul_ns, free_bytes
 
-    def free_bytes(self) -> float:
+    def free_bytes(self):
         return self._free_bytes
 
-    def matmul_ns(self, dtype: str, n: int) -> float:
+    def matmul_ns(self, dtype, n):
         self.tried.append(n)
         return self._matmul_ns(dtype, n) if self._matmul_ns is not None else super().matmul_ns(dtype, n)
 
-    def release(self) -> None:
+    def release(self):
         self.released += 1
 
 
-def at_rate(*rates: float) -> Callable[[str, int], float]:
+def at_rate(*rates):
     """Products of n = 512, 1024, … reach these FLOP/s."""
     return lambda _, n: 2e9 * n**3 / rates[n.bit_length() - 10]
 
 
-def product(gauge: ScriptedGauge, dtype: str = "float32") -> tuple[int, float] | None:
+def product(gauge, dtype="float32"):
     return largest_product(gauge, dtype, lambda _: None)
 
 
@@ -85,7 +83,7 @@ def test_a_small_memory_ends_it():
 
 @pytest.mark.parametrize("n", [1024, 4096])
 def test_running_out_of_memory_on_the_way_keeps_what_was_reached(n):
-    def up_to(dtype: str, tried: int) -> float:
+    def up_to(dtype, tried):
         if tried >= n:
             raise RuntimeError("CUDA out of memory")
         return at_rate(1e12, 5e12, 20e12)(dtype, tried)
@@ -107,11 +105,11 @@ def test_a_copy_takes_an_eighth_of_the_free_memory_at_most(free_bytes, copied):
 class Quiet(PlantedWatch):
     """A host without disturbances."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(Simulation(), VirtualClock(0.0))
 
 
-def calibrated(gauge: Any, control: Control | None = None, **more: Any) -> tuple[Ceilings | None, Recorder]:
+def calibrated(gauge, control=None, **more):
     recorder = Recorder()
     return calibrate(gauge, Quiet(), ENVIRONMENT, recorder, control or Control(), **more), recorder
 
@@ -154,7 +152,7 @@ def test_a_stop_is_obeyed_before_the_next_step_and_memory_given_back(stopped_at)
     control, gauge = Control(), ScriptedGauge()
 
     class Stopping(Recorder):
-        def __call__(self, event: Any) -> None:
+        def __call__(self, event):
             super().__call__(event)
             if event.note == stopped_at:
                 control.obey("stop")
@@ -180,7 +178,7 @@ def test_a_pause_holds_it_between_two_steps():
 
 def test_a_device_that_fails_is_a_sentence_and_gives_its_memory_back(words):
     class Full(ScriptedGauge):
-        def copy_ns(self, size_bytes: int) -> float:
+        def copy_ns(self, size_bytes):
             raise RuntimeError("CUDA out of memory. Tried to allocate 1 GiB.\nmore")
 
     gauge = Full()

@@ -26,7 +26,7 @@ LONG = model.Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, n
 # ------------------------------------------------------------------ warm-up
 
 
-def warm_up_blocks(recorder: Recorder, case: str) -> int:
+def warm_up_blocks(recorder, case):
     """Return the number of blocks in the CPU's warm-up of a case."""
     said = next(e for e in recorder.of(model.Progressed) if (e.case, e.device, e.phase) == (case, "cpu", "warm-up"))
     over = next(e for e in recorder.of(model.Calibrated) if (e.case, e.device) == (case, "cpu"))
@@ -123,7 +123,7 @@ def test_a_half_round_that_was_suspended_is_taken_again():
     gpu, blocks = machine.timer("cuda:0"), iter(range(10_000))
     honest = gpu.latency_block
 
-    def suspended_once(op: Any, calls: int) -> float:
+    def suspended_once(op, calls):
         elapsed_ns = honest(op, calls)
         if next(blocks) == 3:
             control.was_suspended = True
@@ -158,13 +158,13 @@ def test_a_failure_names_the_device_that_was_at_work(step, device):
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
 
-    def fail(*arguments: object) -> Any:
+    def fail(*arguments):
         raise CaseError("error", "Broke.")
 
     setattr(machine.timer(device), step, fail)
     case_run = CaseRun(plan.cases[0], plan, machine, recorder, Control())
 
-    def run() -> None:
+    def run():
         case_run.begin(check=True, warmed=set())
         for _ in case_run.half_rounds():
             pass

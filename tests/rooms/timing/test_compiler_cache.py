@@ -18,7 +18,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cpugpu-tui"
 
 
-def started(kind: str = "cpu", *, ends_well: bool = True) -> tuple[bool, Path]:
+def started(kind="cpu", *, ends_well=True):
     """Start the compiler once; return whether it was kept before, and the folder."""
     with kept_folder(kind) as folder:
         was_ready = folder.is_ready
@@ -51,16 +51,16 @@ def test_another_compiler_has_another_folder(monkeypatch):
     assert other != usual
 
 
-def open_to_all(folder: Path) -> None:
+def open_to_all(folder):
     folder.chmod(0o777)
 
 
-def linked(folder: Path) -> None:
+def linked(folder):
     folder.rename(folder.with_name("moved"))
     folder.symlink_to(folder.with_name("moved"))
 
 
-def replaced_by_a_file(folder: Path) -> None:
+def replaced_by_a_file(folder):
     folder.rename(folder.with_name("moved"))
     folder.touch()
 

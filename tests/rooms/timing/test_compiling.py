@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from cpugpu_tui.timing import compiling
 from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.own_code import examine
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import find
 from cpugpu_tui.workloads.code_workload import CodeWorkload
@@ -51,12 +50,12 @@ def _without_a_compiler(monkeypatch, tmp_path):
 SOFTMAX = model.Case("softmax", 4, variant="compiled")
 
 
-def loaded(case: model.Case = SOFTMAX) -> Operation:
+def loaded(case=SOFTMAX):
     inputs = find(case.workload).inputs(case.size, torch.float32, torch.Generator().manual_seed(1))
     return operation(case, inputs, "cpu")
 
 
-def typed(statement: str, *setup: str, in_place: bool = False) -> Operation:
+def typed(statement, *setup, in_place=False):
     workload = CodeWorkload(own_code(statement, "\n".join(setup), in_place=in_place))
     REGISTRY[workload.name] = workload
     try:
@@ -65,13 +64,13 @@ def typed(statement: str, *setup: str, in_place: bool = False) -> Operation:
         del REGISTRY[workload.name]
 
 
-def failure(op: Operation) -> CaseError:
+def failure(op):
     with pytest.raises(CaseError) as error:
         compile_step(op, "cpu", None)
     return error.value
 
 
-def scratch(pid: int | str = os.getpid()) -> list[Path]:
+def scratch(pid: int = os.getpid()):
     return list(Path(tempfile.gettempdir()).glob(f"{SCRATCH}{pid}-*"))
 
 
@@ -171,8 +170,8 @@ def test_what_would_run_eagerly_is_a_failure_with_a_name(words, monkeypatch):
     assert breaks.message.startswith("torch.compile failed: ")
 
 
-def raising(error: type[Exception], *arguments: Any) -> Callable[..., Any]:
-    def backend(_graph: object, _inputs: object) -> Any:
+def raising(error, *arguments):
+    def backend(_graph, _inputs):
         raise error(*arguments)
 
     return backend

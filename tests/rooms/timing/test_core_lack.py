@@ -16,7 +16,7 @@ from cpugpu_tui.timing.scheduler import Scheduler
 ALWAYS = replace(QUICK, starved_share=0.4)
 
 
-def lacks(recorder: Recorder) -> dict[tuple[str, str], model.CoreWait]:
+def lacks(recorder):
     """Return (case, device) → reported waiting of its threads."""
     reads = [event for event in recorder.of(model.MachineRead) if event.edge == model.CORES]
     return {(event.case, event.device): event.cores for event in reads if event.cores is not None}
@@ -71,7 +71,7 @@ def test_every_repetition_is_announced_and_can_be_stopped():
     """A stop at the first repetition ends the run there, and the case has no result."""
 
     class Stopping(Recorder):
-        def __call__(self, event: model.Event) -> None:
+        def __call__(self, event):
             super().__call__(event)
             rounds = [e for e in self.of(model.Progressed) if e.phase == "round"]
             if len(rounds) == 2:
@@ -97,17 +97,17 @@ class LaunchersLack:
 
     cores = 2
 
-    def __init__(self, honest: Any) -> None:
+    def __init__(self, honest):
         self._honest = honest
         self._is_gpu = False
 
-    def begin(self, device: Any) -> None:
+    def begin(self, device):
         self._is_gpu = not device.is_cpu
 
-    def end(self) -> Disturbance:
+    def end(self):
         return Disturbance((), Waited(5.0 if self._is_gpu else 0.0, 10.0))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self._honest, name)
 
 
@@ -134,17 +134,17 @@ def test_whoever_reads_an_announcement_has_a_core_before_a_device_is_timed():
     class Ordered:
         cores = 2
 
-        def await_reader(self) -> None:
+        def await_reader(self):
             order.append("await reader")
 
-        def begin(self, device: Any) -> None:
+        def begin(self, device):
             order.append("begin cpu" if device.is_cpu else "begin gpu")
             honest.begin(device)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(honest, name)
 
-    def flush() -> None:
+    def flush():
         order.append("flush")
 
     machine.watch, recorder.flush = Ordered(), flush  # type: ignore[method-assign]
@@ -168,22 +168,22 @@ def test_blocks_that_were_sized_without_a_core_are_sized_again():
 
         cores = 2
 
-        def begin(self, device: Any) -> None:
+        def begin(self, device):
             self.is_cpu = device.is_cpu
 
-        def end(self) -> Disturbance:
+        def end(self):
             return Disturbance((), Waited(9.0 if slow[0] and self.is_cpu else 0.0, 10.0))
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(machine.planted, name)
 
-    def block(op: Any, calls: int) -> float:
+    def block(op, calls):
         return float(honest(op, calls)) * (100 if slow[0] else 1)
 
     timer.latency_block, machine.watch = block, Warming()
     half_round = machine.planted.half_round
 
-    def begins(case: model.Case) -> None:
+    def begins(case):
         slow[0] = False
         half_round(case)
 

@@ -30,7 +30,7 @@ def test_costly_extras_leave_latency_its_rounds():
     machine = SpiedMachine(plan, recorder)
     timer: Any = machine.timer("cpu")
 
-    def costly(op: Any, count: int) -> DeviceSamples:
+    def costly(op, count):
         machine.clock.advance(100e6)
         return DeviceSamples((1.0,) * count)
 
@@ -79,7 +79,7 @@ def test_copies_of_large_cases_get_rounds_enough_for_an_interval():
     timer: Any = machine.timer("cuda:0")
     counts = []
 
-    def copied(op: Any, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
+    def copied(op, count, *, pinned):
         counts.append(count)
         machine.clock.advance(80e6 * count)
         return {model.PINNED if pinned else model.PAGEABLE: (80e6,) * count}

@@ -3,7 +3,6 @@
 import time
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.command_line import FAST
@@ -23,7 +22,6 @@ from cpugpu_tui.timing import calibrate
 from cpugpu_tui.timing import calibrate as calibration
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import Disturbance
-from cpugpu_tui.transport.agent_output import Message
 
 CPU = model.Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,
@@ -33,17 +31,17 @@ GPU = replace(CPU, device="cuda:0", label="simulated GPU", uuid="GPU-SIM0", driv
 FIRST = replace(plan_of(64, 128), ceilings_s=3.0)
 
 
-def worked(plan: model.Plan, control: Control | None = None) -> Recorder:
+def worked(plan, control=None):
     recorder = Recorder()
     work(plan, facts(simulated=True), recorder, control or Control())
     return recorder
 
 
-def measured(recorder: Recorder) -> list[str]:
+def measured(recorder):
     return [event.ceilings.device for event in recorder.of(model.CeilingsMeasured)]
 
 
-def end(recorder: Recorder) -> tuple[str, int, str]:
+def end(recorder):
     (finished,) = recorder.of(model.RunFinished)
     return finished.status, finished.exit_code, finished.message
 
@@ -77,7 +75,7 @@ def test_a_run_that_is_stopped_or_out_of_time_measures_nothing():
 
 @pytest.mark.parametrize("failing", ["gauge", "copy_ns", "release"])
 def test_a_device_that_fails_costs_no_result_and_is_a_sentence(monkeypatch, failing, words):
-    def lost(*_: Any) -> Any:
+    def lost(*_):
         raise RuntimeError("CUDA error: device lost\nmore")
 
     monkeypatch.setattr(SimulatedMachine if failing == "gauge" else SimulatedGauge, failing, lost)
@@ -110,19 +108,19 @@ class SlowGauge(SimulatedGauge):
 
     dtypes = ("float32", "float64")
 
-    def __init__(self, clock: list[float], step_s: float) -> None:
+    def __init__(self, clock, step_s):
         super().__init__(model.Device("cuda:0", "slow", "GPU-1"), model.Simulation())
         self._clock, self._step_s = clock, step_s
 
-    def matmul_ns(self, dtype: str, n: int) -> float:
+    def matmul_ns(self, dtype, n):
         self._clock[0] += self._step_s * (n / 256) ** 3
         return super().matmul_ns(dtype, n)
 
-    def copy_ns(self, size_bytes: int) -> float:
+    def copy_ns(self, size_bytes):
         self._clock[0] += self._step_s
         return super().copy_ns(size_bytes)
 
-    def transfer_ns(self, direction: str, size_bytes: int) -> float:
+    def transfer_ns(self, direction, size_bytes):
         self._clock[0] += self._step_s / 6
         return super().transfer_ns(direction, size_bytes)
 
@@ -140,13 +138,13 @@ def test_however_slow_the_device_is_a_quick_measurement_keeps_to_its_time(monkey
 # ------------------------------------------------------------------ the session
 
 
-def first_session(*agents: Any, store: Any = None, **more: Any) -> tuple[Any, list[model.Event], Any]:
+def first_session(*agents, store=None, **more):
     session, scripted = session_of(three_cases(), *agents, store=store, **more)
     events: list[model.Event] = []
     return session.run(events.append), events, scripted
 
 
-def dying(plan: model.Plan) -> list[Message]:
+def dying(plan):
     """All cases succeed, then the agent dies in the calibration."""
     step = model.Progressed(case="", device="cuda:0", phase=model.CALIBRATION)
     return [*well(plan)[:-1], step, KILLED]
@@ -178,7 +176,7 @@ def test_an_agent_that_dies_then_costs_no_result_and_no_second_agent(store):
 def test_they_are_kept_for_later_runs_and_with_the_run_itself(store):
     hello = replace(HELLO, environment={**HELLO.environment, "hostname": "node1", "torch": "2.11"})
 
-    def script(plan: model.Plan) -> list[Message]:
+    def script(plan):
         step = model.Progressed(case="", device="cpu", phase=model.CALIBRATION)
         return [
             *well(plan)[:-1],
@@ -201,14 +199,14 @@ def test_they_are_kept_for_later_runs_and_with_the_run_itself(store):
 # ------------------------------------------------------------------ the command
 
 
-def limits(out: str) -> list[str]:
+def limits(out):
     """Rows of the table that name a limit."""
     rows = [line.split() for line in out.splitlines()]
     return [row[0] for row in rows if row and row[0] in ("64", "2048", "2,048") and {"compute", "launch"} & {*row}]
 
 
 def test_the_first_run_fills_its_own_table_and_the_second_measures_nothing(cpugpu):
-    def kinds(done: Any) -> list[str]:
+    def kinds(done):
         return [type(event).__name__ for event in done.events]
 
     run = ("run", "--simulate", FAST, "matmul", "--size", "64,2048")

@@ -13,7 +13,7 @@ from cpugpu_tui.timing.gauges import LAUNCHES, TRIES, CudaGauge, block_ns, timed
 class Log(list[str]):
     """A stream that records synchronisations."""
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         self.append("wait")
 
 
@@ -31,7 +31,7 @@ def test_tf32_is_on_for_its_own_products_alone_and_put_back(gauge, monkeypatch, 
     made, _ = gauge
     seen: list[tuple[bool, Any]] = []
 
-    def hardware_ns(call: Any) -> float:
+    def hardware_ns(call):
         seen.append((torch.backends.cuda.matmul.allow_tf32, call()))
         raise RuntimeError("also after a failure")
 

@@ -5,8 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +13,7 @@ from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.machine.processes import is_running
 from cpugpu_tui.model import Device
 from cpugpu_tui.timing import host_watch
-from cpugpu_tui.timing.host_watch import Disturbance, HostWatch, is_starved, lacks_core
+from cpugpu_tui.timing.host_watch import HostWatch, is_starved, lacks_core
 
 CPU, GPU = Device("cpu", "made up"), Device("cuda:0", "made up")
 POOL = 4_000_001
@@ -25,7 +23,7 @@ POOL = 4_000_001
 class Host:
     """A fake process: this thread, a thread of a pool, and one of Python's others; clock and page faults."""
 
-    def __init__(self, root: Path, own: int, interface: int) -> None:
+    def __init__(self, root, own, interface):
         self.root = root
         self.now_s = 100.0
         self.faults = 0
@@ -35,7 +33,7 @@ class Host:
             self.write(tid, 1_000_000, 0)
         (root / "proc/self/status").write_text("Cpus_allowed_list:\t0-1\n")
 
-    def write(self, tid: int, ran_ns: int, waited_ns: int) -> None:
+    def write(self, tid, ran_ns, waited_ns):
         (self.root / f"proc/self/task/{tid}/schedstat").write_text(f"{ran_ns} {waited_ns} 7\n")
 
 
@@ -49,7 +47,7 @@ def host(tmp_path, monkeypatch):
 
     class Usage:
         @property
-        def ru_minflt(self) -> int:
+        def ru_minflt(self):
             return made.faults
 
     monkeypatch.setattr(host_watch, "perf_counter", lambda: made.now_s)
@@ -60,7 +58,7 @@ def host(tmp_path, monkeypatch):
     interface.join()
 
 
-def watched(host: Host, device: Device = CPU, *, seconds: float = 0.01, faults: int = 0, **waits: int) -> Disturbance:
+def watched(host, device=CPU, *, seconds=0.01, faults=0, **waits):
     """Watch a window in which `own`, `pool` and `interface` wait this long, ns, and run the rest of the time."""
     watch = HostWatch(str(host.root))
     watch.begin(device)
@@ -178,7 +176,7 @@ while line := os.read(0, 1):
 """Reads its stdin. A `b` keeps it busy until a file exists."""
 
 
-def until(wanted: Callable[[], bool]) -> None:
+def until(wanted):
     """Wait for a state of another process, at most 20 s."""
     ends_s = time.monotonic() + 20
     while not wanted():

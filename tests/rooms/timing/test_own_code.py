@@ -3,18 +3,17 @@
 import functools
 import os
 import threading
-from typing import Any
 
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import cpugpu_tui.workloads as catalogue
-from cpugpu_tui.model import Case, CodeTraced, RunFinished
+from cpugpu_tui.model import Case, RunFinished
 from cpugpu_tui.timing.channel import LineEmitter
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.operators import Operators, watched_operators
@@ -24,7 +23,7 @@ VECTOR = "x = torch.rand(n)"
 SQUARE = "x = torch.rand(n, n)"
 
 
-def loaded(statement: str, *setup: str, n: int = 64, in_place: bool = False) -> tuple[Operation, CodeWorkload]:
+def loaded(statement, *setup, n=64, in_place=False):
     """Return typed code, called once on the CPU as a case is."""
     workload = CodeWorkload(own_code(statement, "\n".join(setup), in_place=in_place))
     REGISTRY[workload.name] = workload
@@ -37,12 +36,12 @@ def loaded(statement: str, *setup: str, n: int = 64, in_place: bool = False) -> 
     return op, workload
 
 
-def traced(statement: str, *setup: str, **options: Any) -> CodeTraced:
+def traced(statement, *setup, **options):
     op, workload = loaded(statement, *setup, **options)
     return examine(op, workload, "cpu", None)
 
 
-def refusal(statement: str, *setup: str, **options: Any) -> str:
+def refusal(statement, *setup, **options):
     with pytest.raises(CaseError) as error:
         traced(statement, *setup, **options)
     assert error.value.kind == "refused"

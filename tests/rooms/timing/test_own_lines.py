@@ -3,13 +3,12 @@
 import dataclasses
 import sys
 from collections import Counter
-from typing import Any
 
 import pytest
 import torch
 from tests.helpers.runs.recorder import Recorder, SpiedMachine, plan_of
 
-from cpugpu_tui.model import Case, DeviceSampled, KernelsProfiled, LineCost, LinesProfiled, Progressed
+from cpugpu_tui.model import Case, DeviceSampled, KernelsProfiled, LinesProfiled, Progressed
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, MOST_LINES, OUTSIDE, SMALL, WAIT, WORK
 from cpugpu_tui.timing import own_lines
 from cpugpu_tui.timing.channel import Control
@@ -84,9 +83,7 @@ def file(tmp_path):
     return path
 
 
-def profiled(
-    statement: str, *setup: str, n: int = 4, in_place: bool = False, lets: tuple[tuple[str, str], ...] = ()
-) -> LinesProfiled:
+def profiled(statement, *setup, n=4, in_place=False, lets=()):
     workload = CodeWorkload(own_code(statement, "\n".join(setup), lets, in_place=in_place))
     REGISTRY[workload.name] = workload
     try:
@@ -97,7 +94,7 @@ def profiled(
     return own_lines.profile_lines(op, workload, "cpu", None)
 
 
-def line(found: LinesProfiled, text: str) -> LineCost:
+def line(found, text):
     """Return the cost of the only line that holds a text."""
     (cost,) = (each for each in found.lines if text in each.source_line)
     return cost
@@ -174,7 +171,7 @@ def test_a_long_loop_is_traced_only_for_a_while(file, monkeypatch):
     assert sum(each.visits for each in profiled(f"{file}:loop", n=400).lines) <= 2
 
 
-def seen(counts: dict[str, int], role_ns: dict[str, float], **more: Any) -> LineOperators:
+def seen(counts, role_ns, **more):
     return LineOperators(Counter(role_ns), Counter(counts), **more)  # type: ignore[arg-type]
 
 
@@ -218,7 +215,7 @@ def test_a_pause_of_the_process_is_not_the_work_of_a_line():
 class LineMachine(SpiedMachine):
     """A simulated machine whose code has one line; the first device fails."""
 
-    def profile_lines(self, op: Any, device: str) -> LinesProfiled | None:  # type: ignore[override]
+    def profile_lines(self, op, device):  # type: ignore[override]
         if device == "cpu":
             raise RuntimeError
         return LinesProfiled(case=op.case.key, device=device, lines=(), profiled_ns=2.0, unprofiled_ns=1.0)

@@ -5,7 +5,6 @@ A1 and the stopping rule of method.md; A3 (equal devices, and one that is 7 % sl
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 from tests.helpers.runs.read_back import naive_factor
@@ -17,8 +16,6 @@ from cpugpu_tui.decide.interval import Pool
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import case_correlation, compare, is_usable
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.workloads import find
@@ -37,13 +34,13 @@ WANDERING = replace(PLANTED, cpu_drift=0.01, gpu_drift=0.01, shared_drift=0.01, 
 # ------------------------------------------------------------------ constants
 
 
-def times_of(row: Row) -> tuple[DeviceTimes, DeviceTimes]:
+def times_of(row):
     assert row.cpu is not None
     assert row.gpu is not None
     return row.cpu, row.gpu
 
 
-def close_to(planted_ns: float) -> Any:
+def close_to(planted_ns):
     return pytest.approx(planted_ns, rel=WITHIN)
 
 
@@ -97,7 +94,7 @@ EQUAL = model.Simulation(
 """Two devices with one law; calls of 50 ms, so that a block is one call and a round costs the test little."""
 
 
-def rounds_of(simulation: model.Simulation, **more: Any) -> tuple[int, list[model.DeviceSampled]]:
+def rounds_of(simulation, **more):
     """Return the number of rounds of one case, and its half-rounds with the mark of a case without a winner."""
     recorder: Recorder = swept(
         plan_of(1, simulation=simulation, **{"metrics": (model.LATENCY,), "budget_s": 1e9, **more})
@@ -162,7 +159,7 @@ CASES = 12
 class Undisturbed(Control):
     """A control without suspensions, which does not yield."""
 
-    def suspended_meanwhile(self) -> bool:
+    def suspended_meanwhile(self):
         return False
 
 
@@ -172,16 +169,16 @@ class Rounds:
 
     ns: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
-    def __call__(self, event: model.Event) -> None:
+    def __call__(self, event):
         if isinstance(event, model.DeviceSampled) and event.round_index > 0:
             devices = self.ns.setdefault(event.case, {})
             devices.setdefault(event.device, {})[event.round_index] = median(event.samples[model.LATENCY])
 
-    def flush(self) -> None:
+    def flush(self):
         pass
 
 
-def verdicts(machine: model.Simulation, sweeps: int) -> Counter[str]:
+def verdicts(machine, sweeps):
     """Return the number of each verdict in so many sweeps with different seeds."""
     said: Counter[str] = Counter()
     for seed in range(sweeps):

@@ -1,12 +1,11 @@
 """Scheduler: interleaved rounds, early first results, gaps, half-rounds without output, early ends."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
-from tests.helpers.runs.fake_time import FakeTime, TimedMachine, TimingRecorder, faked
+from tests.helpers.runs.fake_time import TimedMachine, TimingRecorder, faked
 from tests.helpers.runs.recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui import model
@@ -46,7 +45,7 @@ def test_the_order_of_the_devices_flips_every_round(quick):
         assert first.device == ("cpu" if first.round_index % 2 else "cuda:0")
 
 
-def active_at_each_round(recorder: Recorder) -> Iterator[int]:
+def active_at_each_round(recorder):
     """Yield, for every half-round, the number of active cases."""
     active: set[str] = set()
     for event in recorder.events:
@@ -116,7 +115,7 @@ def fake_time(monkeypatch):
     return faked(monkeypatch)
 
 
-def swept_in(time: FakeTime, plan: model.Plan, half_round_s: float) -> TimingRecorder:
+def swept_in(time, plan, half_round_s):
     recorder = TimingRecorder(time)
     Scheduler(plan, TimedMachine(plan, recorder, time, half_round_s), recorder, Control()).run()
     return recorder
@@ -148,18 +147,18 @@ def test_a_gap_lies_between_half_rounds_and_is_written_out_before_it_begins(fake
 class StoppingRecorder(Recorder):
     """Requests a stop after so many events of a kind."""
 
-    def __init__(self, control: Control, kind: type[model.Event], times: int) -> None:
+    def __init__(self, control, kind, times):
         super().__init__()
         self._control, self._kind, self._times = control, kind, times
 
-    def __call__(self, event: model.Event) -> None:
+    def __call__(self, event):
         super().__call__(event)
         self._times -= isinstance(event, self._kind)
         if self._times == 0:
             self._control.obey("stop")
 
 
-def stopped_after(kind: type[model.Event], times: int, plan: model.Plan) -> tuple[str, Recorder]:
+def stopped_after(kind, times, plan):
     control = Control()
     recorder = StoppingRecorder(control, kind, times)
     return Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run(), recorder
@@ -210,7 +209,7 @@ def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch)
     plan = plan_of(64, max_rounds=8)
     waited_after: list[Any] = []
 
-    def wait_while_paused() -> None:
+    def wait_while_paused():
         waited_after.append(recorder.log[-1])
         control.obey("resume")
 
@@ -229,7 +228,7 @@ def test_a_fatal_failure_is_told_before_the_process_is_given_up():
     plan, recorder = plan_of(64, 128), Recorder()
     machine = SpiedMachine(plan, recorder)
 
-    def lost(*arguments: object) -> Any:
+    def lost(*arguments):
         raise CaseError("error", "The GPU is lost.", fatal=True)
 
     machine.timer("cuda:0").device_samples = lost  # type: ignore[method-assign]
@@ -245,7 +244,7 @@ def test_any_exception_of_a_workload_is_its_own_rows_failure():
     machine = SpiedMachine(plan, recorder)
     honest = machine.timer("cpu").latency_block
 
-    def sometimes(op: Any, calls: int) -> float:
+    def sometimes(op, calls):
         if op.case.size == 64 and recorder.rounds:
             raise ZeroDivisionError("no")
         return honest(op, calls)
@@ -262,7 +261,7 @@ def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch):
     plan = plan_of(16, 32)
     honest = CaseRun.finish
 
-    def finish(case_run: CaseRun) -> None:
+    def finish(case_run):
         if case_run.case == plan.cases[0]:
             raise RuntimeError("no answer")
         honest(case_run)

@@ -1,21 +1,18 @@
 """`quick` gives its spare seconds to the case with the widest interval first. A survey shares its time."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
 
 import pytest
-from tests.helpers.runs.fake_time import FakeTime, TimedMachine, TimingRecorder, faked
+from tests.helpers.runs.fake_time import TimedMachine, TimingRecorder, faked
 from tests.helpers.runs.recorder import QUICK, Recorder, state_of
 
-from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CaseStarted, Plan, Simulation
+from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Plan, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.report.segments import FROM
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing import scheduler
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
@@ -38,21 +35,21 @@ class Ran:
     spent_s: float = 0.0
 
     @property
-    def widest(self) -> float:
+    def widest(self):
         return max(self.widths.values())
 
     @property
-    def budget_s(self) -> float:
+    def budget_s(self):
         return 2 * self.plan.budget_s * len(self.recorder.of(CaseStarted))
 
 
-def quick(monkeypatch: pytest.MonkeyPatch, seed: int = 1, spare_ns: float = SPARE_NS) -> Ran:
+def quick(monkeypatch, seed=1, spare_ns=SPARE_NS):
     """Run `quick` on the noisy machine with so much spare time."""
     plan = build_plan(PlanRequest(("quick",), simulation=Simulation(seed=seed, noise=0.02, cpu_drift=0.06)))
     ran = Ran(plan, Recorder())
     honest = CaseRun.finish
 
-    def finish(case_run: CaseRun) -> None:
+    def finish(case_run):
         ran.widths[case_run.case.size] = plus_minus(case_run)
         ran.rounds[case_run.case.size] = case_run.rounds_complete
         ran.spent_s += sum(run.spent_ns for run in case_run.runs) / 1e9
@@ -96,8 +93,8 @@ def test_every_case_ends_once_and_after_a_failure_in_spare_time_the_others_too(m
     broken: list[str] = []
     honest = scheduler.grant_rounds
 
-    def breaks(case_run: CaseRun, spare_ns: float) -> float:
-        def half_rounds() -> Iterator[None]:
+    def breaks(case_run, spare_ns):
+        def half_rounds():
             raise CaseError("error", "planted")
 
         if not broken:
@@ -117,7 +114,7 @@ def test_what_waits_is_finished_where_a_later_size_needs_its_memory(monkeypatch)
     refused: list[int] = []
     honest = SimulatedMachine.make_inputs
 
-    def short(self: SimulatedMachine, case: Case) -> object:
+    def short(self, case):
         if case.size == 2048 and not refused:
             refused.append(case.size)
             raise CaseError("oom", "Needs 18 GB, 12 GB free.")
@@ -135,7 +132,7 @@ def test_a_stop_in_spare_time_keeps_all_cases(monkeypatch):
     plan = build_plan(PlanRequest(("quick",), simulation=NOISY))
     honest = scheduler.grant_rounds
 
-    def stops(case_run: CaseRun, spare_ns: float) -> float:
+    def stops(case_run, spare_ns):
         control.obey("stop")
         return honest(case_run, spare_ns)
 
@@ -153,9 +150,7 @@ def fake_time(monkeypatch):
     return faked(monkeypatch)
 
 
-def surveyed_in(
-    fake_time: FakeTime, limit_s: float, *names: str, slow: str | None = None, **more: Any
-) -> tuple[RunState, Recorder]:
+def surveyed_in(fake_time, limit_s, *names, slow=None, **more):
     """Run a survey of some workloads on a machine whose half-rounds, or those of a `slow` one, advance the clock."""
     only = names or ("matmul", "fft", "sort")
     plan = build_plan(PlanRequest(("survey",), only=only, simulation=replace(QUICK, launch_ns=400_000.0), **more))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from tests.helpers.bench.two_surveys import shared
-from tests.helpers.runs.crossovers import Crossover, crossover
-from tests.helpers.runs.surveyed_machine import Surveyed, crossings, surveyed, timed
+from tests.helpers.runs.crossovers import crossover
+from tests.helpers.runs.surveyed_machine import crossings, surveyed, timed
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.comparison import TIE, SweepPoint
@@ -27,7 +27,7 @@ def surveys():
         yield [surveyed(monkeypatch, seed) for seed in SEEDS]
 
 
-def found_in(survey: Surveyed, *, moved: bool) -> dict[str, Crossover]:
+def found_in(survey, *, moved):
     """Return the crossovers by workload, with resident inputs or with copies."""
     key = END_TO_END if moved else RESIDENT
     return {
@@ -37,7 +37,7 @@ def found_in(survey: Surveyed, *, moved: bool) -> dict[str, Crossover]:
     }  # fmt: skip
 
 
-def ratios(surveys: list[Surveyed], *, moved: bool) -> list[float]:
+def ratios(surveys, *, moved):
     """Return upper end / lower end of all brackets."""
     found = [each for survey in surveys for each in found_in(survey, moved=moved).values()]
     return [each.ratio for each in found if each.ratio is not None]

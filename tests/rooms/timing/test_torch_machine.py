@@ -1,7 +1,6 @@
 """The real machine on a host without a GPU: comparison of results, memory, devices, explained errors."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -28,12 +27,12 @@ def machine():
     return TorchMachine(Plan("test", (MATMUL,), devices=("cpu",)), {"threads": 1, "cpu": "Xeon"})
 
 
-def told(failure: CaseError) -> str:
+def told(failure):
     """Return message and remedy, as a row shows them."""
     return f"{failure.message} {failure.remedy}"
 
 
-def results_of(machine: TorchMachine, case: Case = MATMUL) -> tuple[Any, Any]:
+def results_of(machine, case=MATMUL):
     inputs = machine.make_inputs(case)
     return inputs, find(case.workload).variant(case.variant)(*inputs)
 
@@ -65,17 +64,17 @@ def test_equal_results_pass_and_say_against_what(machine):
     assert check.tolerance == 1e-3
 
 
-def wrong_by_half(result: torch.Tensor) -> torch.Tensor:
+def wrong_by_half(result):
     return result * 1.5
 
 
-def one_nan(result: torch.Tensor) -> torch.Tensor:
+def one_nan(result):
     broken = result.clone()
     broken[0, 0] = math.nan
     return broken
 
 
-def infinite(result: torch.Tensor) -> torch.Tensor:
+def infinite(result):
     return result + math.inf
 
 
@@ -123,7 +122,7 @@ def ordered(machine):
     other = CodeWorkload(own_code("x.argsort()", "x = torch.tensor([3.0, 1.0, 1.0, 1.0, 2.0])"))
     REGISTRY.update({each.name: each for each in (made, other)})
 
-    def check(result: Any) -> Any:
+    def check(result):
         workload = other if isinstance(result, torch.Tensor) else made
         inputs = workload.inputs(1, torch.float32, torch.Generator().manual_seed(1))
         return machine.check(Case(workload.name, 1), inputs, {"cuda:0": result}, exact=True)
@@ -276,7 +275,7 @@ def test_why_there_is_no_gpu_is_said_with_a_remedy(monkeypatch, cuda, hip, visib
 
 
 def test_an_old_driver_is_told_apart_from_none(monkeypatch, words):
-    def warn() -> bool:
+    def warn():
         import warnings
 
         warnings.warn("The NVIDIA driver on your system is too old (found version 11040).", UserWarning, stacklevel=1)

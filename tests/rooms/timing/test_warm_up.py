@@ -1,8 +1,6 @@
 """Length of warm-up, and numbers of calls, blocks and rounds that fit the budget."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -45,11 +43,11 @@ def test_eight_rounds_of_five_blocks_where_there_is_time(estimate_ns, wanted):
 # ------------------------------------------------------------------ warm-up
 
 
-def blocks_of(times_ns: Any) -> Callable[[int], float]:
+def blocks_of(times_ns):
     """Blocks with these times per call in turn, then the last one repeated."""
     left = list(times_ns)
 
-    def block(calls: int) -> float:
+    def block(calls):
         del calls
         return left.pop(0) if len(left) > 1 else left[0]
 
@@ -64,7 +62,7 @@ def test_warm_up_goes_on_until_two_windows_agree():
 def test_warm_up_lasts_its_least_time_also_when_all_is_steady():
     spent: list[float] = []
 
-    def counted(calls: int) -> float:
+    def counted(calls):
         spent.append(1e6 * calls)
         return 1e6
 
@@ -91,7 +89,7 @@ def test_a_suspension_during_warm_up_leaves_no_trace_in_the_estimate():
     honest = blocks_of([10e6] * 40)
     calls = iter([True, *[False] * 100])
 
-    def suspended_once(count: int) -> float:
+    def suspended_once(count):
         if next(calls):
             control.was_suspended = True
             return 6e9

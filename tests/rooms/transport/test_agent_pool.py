@@ -19,7 +19,7 @@ from cpugpu_tui.workloads.own_code import own_code
 PATIENCE_S = 60.0
 
 
-def words_of(agent: object) -> list[str]:
+def words_of(agent):
     assert isinstance(agent, AgentProcess)
     return Path(f"/proc/{agent.pid}/cmdline").read_text().split("\0")
 

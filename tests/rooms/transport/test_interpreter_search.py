@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterable
-from pathlib import Path
 
 import psutil
 import pytest
@@ -30,7 +28,7 @@ def patient(monkeypatch):
     monkeypatch.setattr(interpreter_search, "LIMIT_S", PATIENCE_S)
 
 
-def fake(path: Path) -> str:
+def fake(path):
     return interpreter(path, "exit 1")
 
 
@@ -157,7 +155,7 @@ def test_all_are_killed_at_the_limit(tmp_path, monkeypatch):
         wait_until_gone(map(int, (tmp_path / "pid").read_text().split()))
 
 
-def wait_until_gone(pids: Iterable[int]) -> None:
+def wait_until_gone(pids):
     """Wait for the kernel to end processes that were killed."""
     _, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], PATIENCE_S)
     assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
@@ -188,7 +186,7 @@ def test_a_usable_gpu_counts_before_a_newer_torch():
     assert better_than(None, ()) is None
 
 
-def only_these(monkeypatch: pytest.MonkeyPatch, own: str, *others: str) -> None:
+def only_these(monkeypatch, own, *others):
     """Let this program's own interpreter be `own`, and the machine hold these others."""
     monkeypatch.setattr(sys, "executable", own)
     monkeypatch.setattr(interpreter_search, "interpreters", lambda *_: others)

@@ -32,7 +32,7 @@ def test_an_interpreter_without_torch_simulates(bare_python):
     assert [type(event) for event in events[-2:]] == [CaseFinished, RunFinished]
 
 
-def python_3_10() -> str | None:
+def python_3_10():
     """Return an interpreter of the oldest supported version, if one is found."""
     places = [shutil.which("python3.10"), *glob.glob(os.path.expanduser("~/.pyenv/versions/3.10*/bin/python3.10"))]
     for place in filter(None, places):

@@ -20,7 +20,7 @@ from cpugpu_tui.agent.main import EXIT_BROKEN, EXIT_CONTROLLER_GONE
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import CaseFinished, Hello, Progressed, RunFinished
 from cpugpu_tui.transport import agent_output
-from cpugpu_tui.transport.agent_output import Gone, Message
+from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 
@@ -132,7 +132,7 @@ main.main()
 """
 
 
-def forking(agents: Agents, folder: Path, then: str) -> tuple[AgentProcess, queue.SimpleQueue[Message]]:
+def forking(agents, folder, then):
     """Give a plan to an agent that forks a child, which sleeps with the agent's pipes open, and then does `then`."""
     (folder / "forks.py").write_text(FORKING_AGENT.format(then=then))
     wrapper = folder / "python"

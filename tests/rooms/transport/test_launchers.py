@@ -44,7 +44,7 @@ def test_a_host_that_looks_like_an_option_starts_nothing(launcher):
         launchers.launch_argv(Host("-oProxyCommand=touch x", launcher), "true")
 
 
-def ran(line: str, data: bytes = b"", shell: str = "sh", **env: str) -> subprocess.CompletedProcess[bytes]:
+def ran(line, data=b"", shell="sh", **env):
     return subprocess.run(
         [shell, "-c", line],
         input=data,

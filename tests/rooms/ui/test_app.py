@@ -165,7 +165,7 @@ async def test_made_up_numbers_and_the_worker_mode_are_marked():
 async def test_a_fault_on_the_run_thread_is_a_sentence_and_the_app_goes_on(monkeypatch):
     async with fake_run.opened() as pilot:
 
-        def broken(*_: object) -> None:
+        def broken(*_):
             raise ZeroDivisionError("oops")
 
         monkeypatch.setattr(pilot.app.backend, "session", broken)

@@ -1,7 +1,6 @@
 """The chart as text: places of its signs, and its sentences, in UTF-8 and in ASCII."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,13 +12,13 @@ from tests.helpers.app.fake_run import DEVICES, finished
 from tests.helpers.golden import assert_golden, paragraphs
 
 from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
-from cpugpu_tui.model import Case, CaseFailed, DevicesFound, Event, Plan, RunStarted
+from cpugpu_tui.model import Case, CaseFailed, DevicesFound, Plan, RunStarted
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.curves import finished_rows
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import plain, width_of
 from cpugpu_tui.ui.panes.run_answer import next_world, what_if_sentence
 
@@ -28,7 +27,7 @@ ALL = tuple(Case("matmul", size) for size in SIZES)
 BOTH = pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 
 
-def run_of(cases: Sequence[Case] = ALL, *events: Event, gpu: bool = True) -> RunState:
+def run_of(cases=ALL, *events, gpu=True):
     state = RunState()
     plan = Plan("sweep", tuple(cases))
     devices = DevicesFound(devices=DEVICES if gpu else DEVICES[:1])
@@ -37,33 +36,33 @@ def run_of(cases: Sequence[Case] = ALL, *events: Event, gpu: bool = True) -> Run
     return state
 
 
-def whole(cases: Sequence[Case] = ALL) -> RunState:
+def whole(cases=ALL):
     return run_of(cases, *all_timed(cases))
 
 
-def chart(run: RunState, width: int = 78, height: int = 22, glyphs: Glyphs = UNICODE, **options: object) -> list[str]:
+def chart(run, width=78, height=22, glyphs=UNICODE, **options):
     sweep = next(iter(run.sweeps))
     lines = chart_lines(run, sweep, width, height, ChartOptions(**options), glyphs)  # type: ignore[arg-type]
     return [plain(line) for line in lines]
 
 
-def field(lines: list[str]) -> list[str]:
+def field(lines):
     """Return the cells right of the frame, top line first."""
     found = [(line, EDGE.match(line)) for line in lines]
     return [line[edge.end() :] for line, edge in found if edge is not None]
 
 
-def places(lines: list[str], sign: str) -> dict[int, int]:
+def places(lines, sign):
     """Column → line of a sign in the field."""
     return {x: y for y, line in enumerate(field(lines)) for x, found in enumerate(line) if found == sign}
 
 
-def columns_of_sizes(lines: list[str]) -> dict[int, int]:
+def columns_of_sizes(lines):
     """Size → column, from the points of the end-to-end curve, which nothing else covers."""
     return dict(zip(SIZES, sorted(places(lines, "E") | places(lines, "*")), strict=True))
 
 
-def all_timed(cases: Sequence[Case], threads: int = 16) -> list[Event]:
+def all_timed(cases, threads=16):
     return [event for case in cases for event in (*timed(case, threads=threads), finished(case))]
 
 

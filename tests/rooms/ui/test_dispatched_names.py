@@ -6,8 +6,6 @@
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from tests.helpers.app.fake_run import opened
@@ -16,35 +14,34 @@ from tests.helpers.app.looking import done_run
 from textual.binding import Binding
 from textual.message import Message
 from textual.message_pump import MessagePump
-from textual.pilot import Pilot
 from textual.reactive import Reactive
 
 from cpugpu_tui import ui
 from cpugpu_tui.ui.keys import COMMANDS
 
 
-def own_classes() -> list[type]:
+def own_classes():
     """Return every class of ours that receives Textual's messages."""
     modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(ui.__path__, f"{ui.__name__}.")]
     found = {each for module in modules for each in vars(module).values() if inspect.isclass(each)}
     return sorted((each for each in found if issubclass(each, MessagePump) and is_ours(each)), key=lambda c: c.__name__)
 
 
-def is_ours(kind: type) -> bool:
+def is_ours(kind):
     return kind.__module__.startswith("cpugpu_tui.")
 
 
-def descendants(kind: type[Message]) -> Iterator[type[Message]]:
+def descendants(kind):
     for each in kind.__subclasses__():
         yield each
         yield from descendants(each)
 
 
-def inherits(kind: type, name: str) -> bool:
+def inherits(kind, name):
     return any(name in vars(base) for base in kind.__mro__ if not is_ours(base))
 
 
-def bound_actions(kinds: list[type]) -> set[str]:
+def bound_actions(kinds):
     """Return the names of the actions of keys, buttons and commands."""
     bindings = [each for kind in kinds for each in vars(kind).get("BINDINGS", [])]
     texts = [each.action if isinstance(each, Binding) else each[1] for each in bindings]
@@ -52,7 +49,7 @@ def bound_actions(kinds: list[type]) -> set[str]:
     return {text.partition("(")[0].rpartition(".")[2] for text in texts}
 
 
-def meant(kind: type, name: str, handlers: set[str], actions: set[str]) -> bool:
+def meant(kind, name, handlers, actions):
     if inherits(kind, name):
         return True
     prefix, _, rest = name.lstrip("_").partition("_")
@@ -91,7 +88,7 @@ async def test_no_sign_on_the_keyboard_ends_the_app(opens):
             assert pilot.app.is_running, sign
 
 
-async def to(pilot: Pilot[Any], opens: str) -> None:
+async def to(pilot, opens):
     while len(pilot.app.screen_stack) > 1:
         pilot.app.pop_screen()
     if opens:

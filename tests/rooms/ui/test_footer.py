@@ -1,15 +1,12 @@
 """On every screen and in every state, each key in the footer does what its label says."""
 
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
-from typing import Any
 
 from tests.helpers.app.fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
 from tests.helpers.app.looking import done_run
 from tests.helpers.app.saved_runs import HistoryBackend, stream
 from textual.keys import _character_to_key
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from cpugpu_tui.demo.recording import Recording, shipped
@@ -25,14 +22,14 @@ ASKED_IN_ON_KEY = {"l", "/"}
 """Keys that the history answers before any binding."""
 
 
-def footer(pilot: Pilot[Any]) -> list[tuple[str, str]]:
+def footer(pilot):
     """Return each key that is shown as working, with its label."""
     screen = pilot.app.screen_stack[0] if not pilot.app.screen.query("#page-keys") else pilot.app.screen
     (line,) = screen.query_one("#keys, #page-keys", Lines).lines
     return [(key.strip(), says.strip()) for (key, role), (says, _) in pairwise(line) if role == "key"]
 
 
-def action_of(pilot: Pilot[Any], key: str) -> str:
+def action_of(pilot, key):
     """Return the action of a key now; empty for none."""
     name = {"esc": "escape"}.get(key, key)
     if len(name) == 1 and isinstance(pilot.app.focused, Input):
@@ -43,7 +40,7 @@ def action_of(pilot: Pilot[Any], key: str) -> str:
     return active.binding.action.removeprefix("app.")
 
 
-def check(pilot: Pilot[Any]) -> None:
+def check(pilot):
     """Compare the last line with the actions of its keys."""
     shown = footer(pilot)
     state = pilot.app.state
@@ -65,14 +62,14 @@ def check(pilot: Pilot[Any]) -> None:
 
 
 @asynccontextmanager
-async def app_with_history() -> AsyncIterator[Pilot[Any]]:
+async def app_with_history():
     store = Store.in_memory()
     store.import_run(stream("a"))
     async with opened(new_app(backend=HistoryBackend(store)), size=(200, 60)) as pilot:
         yield pilot
 
 
-async def check_all_panes(pilot: Pilot[Any]) -> None:
+async def check_all_panes(pilot):
     for _ in range(3):
         check(pilot)
         await pilot.press("tab")
@@ -170,11 +167,3 @@ async def test_a_letter_that_a_field_takes_is_not_shown():
         await settled(pilot, lambda: isinstance(pilot.app.focused, Input))
         assert [key for key, _ in footer(pilot) if len(key) == 1] == []
         check(pilot)
-
-
-def test_the_situation_of_another_workload_says_run():
-    from cpugpu_tui.ui.keys import COMMAND_BY_ID, Situation
-
-    ran = Situation(ran=True)
-    assert label(COMMAND_BY_ID["run"], ran) == "Run again"
-    assert label(COMMAND_BY_ID["run"], ran._replace(other=True)) == "Run"

@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 
 import pytest
 from tests.helpers.app.byte_fuzz import Outcome, inputs, prepare, visit
-from tests.helpers.app.fuzz import REGISTRY, FuzzError, Step, play, script, shortest
+from tests.helpers.app.fuzz import REGISTRY, FuzzError, play, script, shortest
 
 SEED = 14
 
@@ -28,17 +26,17 @@ def test_random_keys_and_sizes_do_no_harm(tmp_path, monkeypatch, keys):
     assert len(outcome.screens) >= 4, outcome.screens
 
 
-def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def at_home(folder, monkeypatch):
     """Redirect typed file names and all user folders to a temporary folder."""
     monkeypatch.chdir(folder)
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(folder))
 
 
-def shortest_of(steps: Sequence[Step], folder: Path) -> Sequence[Step]:
+def shortest_of(steps, folder):
     """Shrink a failing script for up to a minute; return the shortest one that still fails."""
 
-    def fails(some: Sequence[Step]) -> bool:
+    def fails(some):
         try:
             asyncio.run(play(some, folder, SEED))
         except FuzzError:
@@ -49,7 +47,7 @@ def shortest_of(steps: Sequence[Step], folder: Path) -> Sequence[Step]:
 
 
 def test_what_is_printed_of_a_failure_is_the_part_that_fails():
-    def fails(steps: Sequence[Step]) -> bool:
+    def fails(steps):
         return "T" in steps and "enter" in steps[steps.index("T") :]
 
     steps = [*script(3, 50, 5), "T", "x", "enter", *"abc"]

@@ -1,10 +1,7 @@
 """During a run the screen is painted only in gaps, on keys, and for the status line's clock."""
 
-from typing import Any
-
 import pytest
-from tests.helpers.app.fake_run import FakeSession, finish, opened, reach_gap, readings, rounds, settled, start_run
-from textual.pilot import Pilot
+from tests.helpers.app.fake_run import finish, opened, reach_gap, readings, rounds, settled, start_run
 
 from cpugpu_tui.model import Progressed
 from cpugpu_tui.ui.app import CpuGpuApp
@@ -28,7 +25,7 @@ def paints(monkeypatch):
     seen: list[bool] = []
     display = CpuGpuApp._display
 
-    def watched(self: CpuGpuApp, screen: Any, renderable: Any) -> None:
+    def watched(self, screen, renderable):
         if renderable is not None and not self._batch_count:
             seen.append(True)
         display(self, screen, renderable)
@@ -37,13 +34,13 @@ def paints(monkeypatch):
     return seen
 
 
-async def quiet_after_gap(pilot: Pilot[Any], session: FakeSession) -> None:
+async def quiet_after_gap(pilot, session):
     """Pass a gap, until blocks are timed."""
     await reach_gap(pilot, session)
     await settled(pilot, lambda: pilot.app._batch_count > 0)
 
 
-async def make_everything_dirty(pilot: Pilot[Any], session: FakeSession) -> None:
+async def make_everything_dirty(pilot, session):
     """Deliver events and readings, change a widget, then wait longer than Textual's paint timer."""
     session.put(*rounds(session.plan.cases[1], 2_000, 20_000, 3))
     pilot.app.backend.read(readings(busy=13.0))
@@ -69,18 +66,6 @@ async def test_between_gaps_nothing_is_painted_and_a_gap_paints_once(paints):
         await pilot.pause(0.1)
         assert len(paints) == before + gaps
         assert pilot.app.gate.paints[STRAY] == 0
-
-
-async def test_what_came_between_gaps_is_shown_in_the_next_one():
-    async with opened(size=(80, 24)) as pilot:
-        session = await start_run(pilot)
-        await quiet_after_gap(pilot, session)
-        await make_everything_dirty(pilot, session)
-        assert not pilot.app.state.run.rows[session.plan.cases[1].key].times
-        await quiet_after_gap(pilot, session)
-        row = pilot.app.state.run.rows[session.plan.cases[1].key]
-        assert len(row.times["cpu"].round_ns) == 3
-        assert pilot.app.state.telemetry.latest.gpus[0].readings["kernel_active_pct"].value == 13.0
 
 
 async def test_without_the_gate_the_same_events_paint_in_between(paints, monkeypatch):

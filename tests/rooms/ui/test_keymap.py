@@ -17,7 +17,6 @@ from cpugpu_tui.ui.keys import (
     KEPT,
     NAMED,
     TAKEN,
-    Keymap,
     Situation,
     impossible,
     keymap_of,
@@ -26,7 +25,7 @@ from cpugpu_tui.ui.keys import (
 Write = Callable[[str], Path]
 
 
-def loaded() -> Keymap:
+def loaded():
     return keymap_of(config.load().keys)
 
 
@@ -65,7 +64,7 @@ WRONG = [
 """A config that is refused, and the line at fault."""
 
 
-def refused(text: str, write: Write) -> str:
+def refused(text, write):
     path = write(text)
     with pytest.raises(UsageError) as caught:
         loaded()

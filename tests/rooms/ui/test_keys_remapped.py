@@ -1,19 +1,16 @@
 """With a keymap of the person's own: the keys work, and everything that names a key names theirs."""
 
-from tests.helpers.app.fake_run import finish, new_app, opened, settled, start_run, whole_sweep
-from tests.helpers.app.looking import done_run, text_of
+from tests.helpers.app.fake_run import finish, new_app, opened, settled, whole_sweep
+from tests.helpers.app.looking import text_of
 from tests.helpers.app.saved_runs import SWEEP, app_with, list_runs, stream
-from textual.pilot import Pilot
 
 from cpugpu_tui.config.settings import KeyLine
-from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.keys import keymap_of
-from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
 
-def remapped(**keys: str | tuple[str, ...]) -> CpuGpuApp:
+def remapped(**keys):
     """An app whose config gives these commands these keys; `_` stands for `-`."""
     lines = [
         KeyLine(name.replace("_", "-"), (key,) if isinstance(key, str) else key, "config.toml, line 1", 1)
@@ -22,7 +19,7 @@ def remapped(**keys: str | tuple[str, ...]) -> CpuGpuApp:
     return new_app(keymap=keymap_of(lines))
 
 
-async def run_by(pilot: Pilot[None], key: str) -> None:
+async def run_by(pilot, key):
     await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press(key)
     await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
@@ -73,13 +70,6 @@ async def test_what_names_a_key_names_the_new_one():
         assert "f7 measure" in text_of(pilot, "#page-keys")
 
 
-async def test_open_on_another_key_opens_the_row_under_the_cursor():
-    async with opened(remapped(open="alt+o")) as pilot:
-        await done_run(pilot)
-        await pilot.press("alt+o")
-        assert isinstance(pilot.app.screen, DetailScreen)
-
-
 async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(store):
     store.import_run(stream("saved"))
     async with opened(app_with(store, keymap=keymap_of([KeyLine("run", ("f5",), "config.toml, line 1", 1)]))) as pilot:
@@ -91,17 +81,6 @@ async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(store):
 
 
 # ------------------------------------------------------------------ keys that are impossible now
-
-
-async def test_an_impossible_key_says_why_and_what_to_do(words):
-    async with opened(size=(80, 24)) as pilot:
-        await pilot.press("x")
-        words(text_of(pilot, "#status").split("   ")[0])
-        await pilot.press("y")
-        words(text_of(pilot, "#status").split("   ")[0])
-        await start_run(pilot)
-        await pilot.press("r")
-        words(text_of(pilot, "#status").split("   ")[0])
 
 
 async def test_on_a_page_it_is_said_in_the_last_line_and_goes_away():

@@ -6,10 +6,6 @@ from tests.helpers.app.looking import done_run, reads, screen_lines
 
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppOptions
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.panes.lines import PagedList
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 100)]
@@ -135,20 +131,6 @@ async def test_thousands_of_rows_start_and_scroll():
         await fake_run.finish(pilot, session)
         await pilot.press("G")
         await reads(pilot, "matmul 2000")
-
-
-@pytest.mark.parametrize(("glyphs", "sign"), [(UNICODE, "▸"), (ASCII, ">")])
-async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs, sign):
-    """Without colour nothing else shows it."""
-    async with fake_run.opened(CpuGpuApp(AppOptions(), glyphs, backend=fake_run.FakeBackend())) as pilot:
-        for key in ("", "T"):  # the list of workloads, then the one of themes
-            await pilot.press(*key)
-            options = pilot.app.screen.query_one(PagedList)
-            for _ in range(2):
-                lines = [options.render_line(y).text for y in range(options.size.height)]
-                name = str(options.highlighted_option and options.highlighted_option.prompt).split()[0]
-                assert [line[1:].split()[0] for line in lines if line.startswith(sign)] == [name]
-                await pilot.press("down")
 
 
 async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x24():

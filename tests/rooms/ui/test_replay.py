@@ -1,7 +1,6 @@
 """A recording in the app: the telemetry pane plays it, the status line shows REPLAY, and nothing can be run."""
 
 import sys
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -9,7 +8,7 @@ from tests.helpers.app.fake_run import settled
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import ROOT
 
-from cpugpu_tui.telemetry.recording import Player, Trace, load
+from cpugpu_tui.telemetry.recording import Player, load
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions, AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
@@ -24,7 +23,7 @@ FAKE = TRACES / "fake-two-gpus.ndjson"
 class FastBackend(Backend):
     """The real backend, which plays its recording at once."""
 
-    def _play(self, trace: Trace, on_telemetry: Any, on_notice: Any) -> None:
+    def _play(self, trace, on_telemetry, on_notice):
         self._sampler = Player(trace, on_telemetry, lambda: on_notice(REPLAY_ENDED), interval_s=0)
         self._sampler.start()
 
@@ -41,7 +40,7 @@ async def replayed(request):
         app.bridge.backend.close()
 
 
-def shown(app: Any) -> str:
+def shown(app):
     """Return the text of the screen."""
     return "\n".join(str(strip.text) for strip in app.screen._compositor.render_strips())
 

@@ -1,11 +1,9 @@
 """Resizing during a run: every layout on the way, no lost rows, no blank pane."""
 
 import re
-from typing import Any
 
 from tests.helpers.app.fake_run import finish, opened, reach_gap, settled, start_run, whole_sweep
 from tests.helpers.app.looking import screen_lines
-from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFinished
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -26,7 +24,7 @@ WAY = [
 PANES = ("status", "workload", "timings", "chart", "answer", "telemetry", "keys")
 
 
-def blank_panes(pilot: Pilot[Any]) -> list[str]:
+def blank_panes(pilot):
     """Return the visible panes that are blank."""
     lines, found = screen_lines(pilot), []
     for name in PANES:
@@ -38,7 +36,7 @@ def blank_panes(pilot: Pilot[Any]) -> list[str]:
     return found
 
 
-async def at(pilot: Pilot[Any], size: tuple[int, int]) -> None:
+async def at(pilot, size):
     """Resize the terminal and wait for the new layout."""
     await pilot.resize_terminal(*size)
     await settled(pilot, lambda: tuple(pilot.app.screen.size) == size)

@@ -4,22 +4,21 @@ import re
 
 from tests.helpers.app.fake_run import finished, opened, reach_gap, rounds, settled, start_run
 from tests.helpers.app.looking import done_run, reads, shown, table_of
-from textual.pilot import Pilot
 
 from cpugpu_tui.ui.app_state import AS_RAN, Order
 from cpugpu_tui.ui.panes.timing_columns import MEASURES, in_order, next_order, order_text
 
 
-def sizes(pilot: Pilot[None]) -> list[int]:
+def sizes(pilot):
     """Return the sizes of the rows in order, with or without their shared name."""
     return [int(re.sub(r"^▸?\s*(matmul )?", "", line).split()[0].replace(",", "")) for line in shown(pilot)]
 
 
-def title(pilot: Pilot[None]) -> str:
+def title(pilot):
     return str(pilot.app.screen.query_one("#timings").border_title)
 
 
-async def sort_by(pilot: Pilot[None], name: str) -> None:
+async def sort_by(pilot, name):
     await pilot.press(*["s"] * (list(MEASURES).index(name) + 1))
 
 

@@ -21,7 +21,6 @@ import warnings
 from contextlib import AsyncExitStack, closing
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -30,8 +29,7 @@ from tests.helpers.app.looking import reads, screen_lines, table_of
 from tests.helpers.app.saved_runs import stream
 from tests.helpers.app.states import joined, slow_state, state
 from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION, fake_nvml, nvml_library
-from tests.helpers.machine.nvml_machine import Machine, machine
-from textual.pilot import Pilot
+from tests.helpers.machine.nvml_machine import machine
 
 from cpugpu_tui import store as store_read_only
 from cpugpu_tui.model import CaseFailed, DevicesFound, Simulation, TelemetryRead
@@ -50,7 +48,7 @@ SMALL = (80, 24)
 # ------------------------------------------------------------------ the driver
 
 
-async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tuple[str, ...] = ()) -> list[str]:
+async def see_driver(machine, tmp_path, *sentences, keys=()):
     """Show the driver's readings at 80×24 after these keys; return the lines of the screen."""
     machine.nvml.read()
     machine.now_s += 6.0
@@ -108,12 +106,10 @@ async def test_a_gpu_with_something_to_know_about(fake_nvml, machine, tmp_path, 
 # ------------------------------------------------------------------ torch
 
 
-def torch_says(
-    monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, old: bool
-) -> str:
+def torch_says(monkeypatch, cuda, hip, visible, old):
     """Make torch unable to use a GPU for this reason; return the agent's message."""
 
-    def available() -> bool:
+    def available():
         if old:
             warnings.warn("The NVIDIA driver on your system is too old (found 11040).", UserWarning, stacklevel=1)
         return False
@@ -181,25 +177,25 @@ async def test_an_interpreter_that_will_not_do(bare_python, tmp_path, has_python
 class ShownApp:
     """An app with real agents and its own history at 80×24. A live run ends with it."""
 
-    def __init__(self, app: CpuGpuApp) -> None:
+    def __init__(self, app):
         self._app = app
         self._stack = AsyncExitStack()
 
-    async def __aenter__(self) -> Pilot[Any]:
+    async def __aenter__(self):
         return await self._stack.enter_async_context(self._app.run_test(size=SMALL))
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         self._app.bridge.kill()
         self._app.bridge.backend.close()
         await self._stack.aclose()
 
 
-def simulated_app(folder: Path, simulation: Simulation, **request: Any) -> CpuGpuApp:
+def simulated_app(folder, simulation, **request):
     asked = PlanRequest(("matmul",), **{"sizes": "64,128,256", "rounds": 5, "simulation": simulation, **request})
     return CpuGpuApp(AppOptions(request=asked, database=folder / "results.db", log_path=folder / "log.txt"))
 
 
-async def run_to_its_end(pilot: Pilot[Any]) -> None:
+async def run_to_its_end(pilot):
     await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("r")
     await settled(pilot, lambda: pilot.app.state.run.finished is not None and not pilot.app.state.situation.live)
@@ -264,17 +260,17 @@ async def test_a_row_with_something_to_know_about(tmp_path, simulation, keys, se
 # ------------------------------------------------------------------ the history
 
 
-def missing_folder(folder: Path) -> Path:
+def missing_folder(folder):
     return folder / "typo" / "results.db"
 
 
-def read_only(folder: Path) -> Path:
+def read_only(folder):
     path = folder / "results.db"
     Store.open(path).close()
     return path
 
 
-def newer(folder: Path) -> Path:
+def newer(folder):
     path = folder / "results.db"
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
@@ -282,7 +278,7 @@ def newer(folder: Path) -> Path:
     return path
 
 
-def damaged(folder: Path) -> Path:
+def damaged(folder):
     path = folder / "results.db"
     with closing(Store.open(path)) as store:
         store.import_run(stream("lost"))
@@ -291,7 +287,7 @@ def damaged(folder: Path) -> Path:
     return path
 
 
-def foreign(folder: Path) -> Path:
+def foreign(folder):
     path = folder / "results.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE photos (name TEXT)")

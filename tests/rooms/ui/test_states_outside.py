@@ -5,7 +5,6 @@ The list of all states is in test_states.py.
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from tests.helpers.app.pty_app import PtyApp
@@ -15,7 +14,7 @@ SMALL = (80, 24)
 COMMAND = (sys.executable, "-m", "cpugpu_tui", "--simulate", "default")
 
 
-def start(folder: Path, *arguments: str, size: tuple[int, int] = SMALL, **env: str) -> PtyApp:
+def start(folder, *arguments, size=SMALL, **env):
     """Start the app with a config of this test."""
     own = {
         "XDG_CONFIG_HOME": str(folder),
@@ -26,7 +25,7 @@ def start(folder: Path, *arguments: str, size: tuple[int, int] = SMALL, **env: s
     return PtyApp([*COMMAND, *arguments], columns=size[0], rows=size[1], env=own)
 
 
-def config_file(folder: Path, name: str, text: str) -> Path:
+def config_file(folder, name, text):
     path = folder / "cpugpu-tui" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

@@ -1,14 +1,13 @@
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.color import ColorSystem
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.color import Color
 from textual.css.stylesheet import Stylesheet
-from textual.theme import BUILTIN_THEMES, Theme
+from textual.theme import BUILTIN_THEMES
 from textual.widgets import Static
 
 from cpugpu_tui.ui.themes import (
@@ -33,20 +32,20 @@ GROUNDS = ("background", "surface", "panel")
 GOOD = 'name = "mine"\nprimary = "#336699"\n'
 
 
-def colours(theme: Theme) -> dict[str, str]:
+def colours(theme):
     """Return all CSS variables of a theme in the app."""
     variables = {**variable_defaults(theme), **theme.to_color_system().generate(), **theme.variables}
     return {**variables, **legible(variables)}
 
 
-def shown(theme: Theme, name: str, ground: str) -> float:
+def shown(theme, name, ground):
     """Return the contrast of a colour on a ground, with its opacity."""
     named = colours(theme)
     below = Color.parse(named[ground])
     return contrast(below + Color.parse(named[name]), below)
 
 
-def write(folder: Path, **texts: str) -> Path:
+def write(folder, **texts):
     for name, text in texts.items():
         (folder / f"{name}.toml").write_text(text)
     return folder
@@ -122,7 +121,7 @@ def test_texts_can_still_be_read_in_256_colours(theme, ground):
         assert contrast(named[name], named[ground]) >= 4, name
 
 
-def in_256(colour: Color) -> Color:
+def in_256(colour):
     """Return a colour as rich rounds it to the palette of 256."""
     return Color.from_rich_color(colour.rich_color.downgrade(ColorSystem.EIGHT_BIT))
 
@@ -164,18 +163,18 @@ COLOUR_BLIND = {
 }
 
 
-def as_seen(colour: Color, matrix: Iterable[Iterable[float]]) -> Color:
+def as_seen(colour, matrix):
     linear = [(channel / 255) ** 2.2 for channel in (colour.r, colour.g, colour.b)]
     mixed = [sum(weight * channel for weight, channel in zip(row, linear, strict=True)) for row in matrix]
     return Color(*(round(255 * min(max(channel, 0.0), 1.0) ** (1 / 2.2)) for channel in mixed))
 
 
-def difference(one: Color, other: Color) -> float:
+def difference(one, other):
     """CIE76: 2.3 is just noticeable."""
     return sum((a - b) ** 2 for a, b in zip(lab(one), lab(other), strict=True)) ** 0.5
 
 
-def lab(colour: Color) -> tuple[float, float, float]:
+def lab(colour):
     r, g, b = ((channel / 255) ** 2.2 for channel in (colour.r, colour.g, colour.b))
     x = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505
     y = 0.2126 * r + 0.7152 * g + 0.0722 * b
@@ -209,10 +208,10 @@ def test_good_warning_and_bad_differ_for_every_kind_of_sight_in_the_safe_theme(s
 class Painted(App[None]):
     CSS = f"#cpu {{ color: ${SERIES_CPU}; }} #gpu {{ color: ${SERIES_GPU}; background: $panel; }}"
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
+    def get_theme_variable_defaults(self):
         return variable_defaults(self.current_theme)
 
-    def compose(self) -> ComposeResult:
+    def compose(self):
         yield Static("cpu", id="cpu")
         yield Static("gpu", id="gpu")
 
@@ -270,13 +269,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     themes, errors = load_themes(tmp_path)
     assert themes == []
     assert [next(n for n in ("folder", "latin", "gone") if n in str(e)) for e in errors] == ["folder", "gone", "latin"]
-
-
-def test_two_files_with_one_name_are_told_apart(tmp_path):
-    themes, errors = load_themes(write(tmp_path, one=GOOD, two=GOOD))
-    assert len(themes) == 1
-    assert "two.toml" in str(errors[0])
-    assert "'mine'" in str(errors[0])
 
 
 def test_a_folder_that_does_not_exist_has_no_themes(tmp_path):

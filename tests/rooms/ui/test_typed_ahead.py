@@ -1,7 +1,5 @@
 """Keys typed for a screen or an app that has closed meanwhile; each case was found by random keys."""
 
-from typing import Any
-
 import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.fuzz import send_at_once
@@ -60,7 +58,7 @@ async def test_enter_opens_a_row_of_a_saved_run_before_its_table_is_laid_out(sto
     app = app_with(store)
     show = app.history._put
 
-    def show_and_open(*opened_run: Any) -> None:
+    def show_and_open(*opened_run):
         show(*opened_run)
         app.screen.query_one(TimingTable).action_select_cursor()
 

@@ -1,8 +1,6 @@
 """Tensors and modules that a function uses by name are placed and converted like its arguments."""
 
 import copy
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -16,20 +14,20 @@ weight = torch.ones(4, 4)
 optimizer = torch.optim.SGD(net.parameters())
 
 
-def forward(x: Any, scale: float = 2.0, *, shift: float = 1.0) -> Any:
+def forward(x, scale=2.0, *, shift=1.0):
     return net(x) @ weight * scale + shift
 
 
-def train(x: Any) -> Any:
+def train(x):
     optimizer.step()
     return net(x)
 
 
-def twice(x: Any) -> Any:
+def twice(x):
     return forward(forward(x))
 
 
-def closure() -> Callable[..., Any]:
+def closure():
     inner = torch.full((4,), 3.0)
     return lambda x: sum(x * inner for _ in range(2))
 
@@ -55,7 +53,7 @@ def test_the_original_values_stay_as_they_are():
 
 
 def test_a_function_without_such_values_stays_itself():
-    def plain(x: Any) -> Any:
+    def plain(x):
         return x * 2
 
     assert with_captured(plain) is plain

@@ -1,8 +1,6 @@
 """Work that people run: each agrees with float64, a planted error is caught in every workload, costs are torch's."""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -38,12 +36,12 @@ def _threads():
     torch.set_num_threads(before)
 
 
-def variants(item: Workload) -> list[str]:
+def variants(item):
     """Return those that run without a GPU."""
     return [name for name in item.steps() if "graph" not in name and not name.startswith("pinned")]
 
 
-def checks(name: str, dtype: str = "float32", size: int | None = None) -> Iterator[tuple[Callable[[Any], Any], Any]]:
+def checks(name, dtype="float32", size=None):
     """Yield for each variant its check, and a result of one call on the CPU."""
     item = find(name)
     for variant in variants(item):
@@ -55,7 +53,7 @@ def checks(name: str, dtype: str = "float32", size: int | None = None) -> Iterat
         yield (lambda found, c=case, m=machine, i=inputs: m.check(c, i, {"cpu": found}, exact=True)), result
 
 
-def spoiled(result: Any) -> Iterator[Any]:
+def spoiled(result):
     """Yield the result with each of its tensors of numbers 1e-2 too large, and with all numbers 1e-2 higher."""
     parts = list(result) if isinstance(result, (tuple, list)) else [result]
     for at, part in enumerate(parts):
@@ -100,7 +98,7 @@ def test_none_is_accused_by_the_traps_of_own_code(name, monkeypatch):
     item = find(name)
     for variant in item.steps():
 
-        def inputs(n: int, variant: str = variant) -> tuple[Any, ...]:
+        def inputs(n, variant=variant):
             return item.place(variant, item.inputs(n, torch.float32, torch.default_generator), "cpu")
 
         monkeypatch.setattr(torch, "made_inputs", inputs, raising=False)

@@ -5,7 +5,7 @@ import torch
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads.code_target import parse_target
-from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
+from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.own_code import own_code, place_of
 
 FILE = """
@@ -44,7 +44,7 @@ def file(tmp_path):
     return path
 
 
-def made(target: str, *lets: tuple[str, str], n: int = 4) -> tuple[CodeWorkload, CodeInputs]:
+def made(target, *lets, n=4):
     workload = CodeWorkload(own_code(target, lets=lets))
     return workload, workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
 

@@ -1,7 +1,5 @@
 """Properties of all other experiments: correct variants, and costs known before a run."""
 
-from typing import Any
-
 import pytest
 import torch
 from tests.helpers.runs.errors import error_of
@@ -20,7 +18,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(Workload, "setting", Setting("small"))
 
 
-def placed(name: str, variant: str, dtype: str = "float32", n: int | None = None) -> tuple[Any, ...]:
+def placed(name, variant, dtype="float32", n=None):
     item = find(name)
     size = n or SIZES[name]
     inputs = item.inputs(size, getattr(torch, torch_dtype(dtype)), torch.Generator().manual_seed(1))

@@ -21,23 +21,23 @@ from cpugpu_tui.workloads.mnist.mlp import Network, evaluate, fit
 class Told:
     """A `Report` that records its calls; its clock advances by 1 ms per reading."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.parts: list[tuple[int, int, str]] = []
         self.epochs: list[tuple[Any, ...]] = []
         self.now_ns = 0.0
 
-    def __call__(self, done: int, of: int, note: str = "") -> None:
+    def __call__(self, done, of, note=""):
         self.parts.append((done, of, note))
 
-    def epoch(self, *facts: Any) -> None:
+    def epoch(self, *facts):
         self.epochs.append(facts)
 
-    def stopwatch_ns(self) -> float:
+    def stopwatch_ns(self):
         self.now_ns += 1e6
         return self.now_ns
 
 
-def drawn(count: int, seed: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+def drawn(count, seed=5):
     return data.draw(count, torch.Generator().manual_seed(seed))
 
 
@@ -68,7 +68,7 @@ def test_all_ten_digits_come_and_no_two_images_are_alike():
 # ------------------------------------------------------------------ training
 
 
-def network(seed: int, widths: tuple[int, ...] = (784, 128, 10)) -> Network:
+def network(seed, widths=(784, 128, 10)):
     return Network(layers(torch.float32, torch.Generator().manual_seed(seed), *widths), "cpu")
 
 
@@ -151,7 +151,7 @@ def test_a_network_that_learns_wrong_is_noticed(monkeypatch):
 Spoil = Callable[[Path], None]
 
 
-def write_idx(folder: Path, count: int = 20, suffix: str = "", **more: Any) -> Path:
+def write_idx(folder, count=20, suffix="", **more):
     """Write the four files; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("train", "t10k"):
@@ -182,11 +182,11 @@ def test_a_persons_files_are_found_plain_or_packed(tmp_path, suffix, place):
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 
 
-def rewrite(name: str, change: Callable[[bytes], bytes]) -> Spoil:
+def rewrite(name, change):
     return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes())) and None
 
 
-def bomb(folder: Path) -> None:
+def bomb(folder):
     """Replace the images by a header of 20 images and 200 MB of zeros, compressed to 200 kB."""
     (folder / IMAGES).unlink()
     content = struct.pack(">4I", 0x803, 20, 28, 28) + bytes(200_000_000)

@@ -8,14 +8,12 @@ import torch
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import outline
-from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
+from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.containers import combined, doubled, numbers
 from cpugpu_tui.workloads.own_code import LONGEST, LONGEST_FILE, own_code, place_of
 
 
-def made(
-    statement: str, *setup: str, n: int = 8, dtype: torch.dtype = torch.float32
-) -> tuple[CodeWorkload, CodeInputs]:
+def made(statement, *setup, n=8, dtype=torch.float32):
     workload = CodeWorkload(own_code(statement, "\n".join(setup)))
     return workload, workload.inputs(n, dtype, torch.Generator().manual_seed(1))
 

@@ -34,7 +34,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def refusal(call: Callable[[], object]) -> UsageError | None:
+def refusal(call):
     try:
         call()
     except UsageError as error:

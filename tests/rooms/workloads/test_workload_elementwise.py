@@ -16,11 +16,11 @@ VARIANTS = tuple(ITEM.steps())
 class Told:
     """A `Report` that records its calls and can stop the loop."""
 
-    def __init__(self, stop_at: int | None = None) -> None:
+    def __init__(self, stop_at=None):
         self.parts: list[tuple[int, int]] = []
         self._stop_at = stop_at
 
-    def __call__(self, done: int, of: int, note: str = "") -> None:
+    def __call__(self, done, of, note=""):
         self.parts.append((done, of))
         if done == self._stop_at:
             raise InterruptedError(note)
@@ -28,7 +28,7 @@ class Told:
     epoch = stopwatch_ns = None
 
 
-def inputs(n: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+def inputs(n, dtype=torch.float32):
     return ITEM.inputs(n, dtype, torch.Generator().manual_seed(1))
 
 
@@ -46,7 +46,7 @@ def test_every_variant_is_right_in_every_dtype_and_the_other_operation_is_not(va
     result = ITEM.checked(variant, ITEM.place(variant, tensors, "cpu"))
     assert result.dtype == tensors[0].dtype
 
-    def error(claimed: str) -> float:
+    def error(claimed):
         reference = ITEM.reference(claimed, doubles)
         return relative_error(result, reference, ITEM.scale(reference, *doubles))
 

@@ -30,7 +30,7 @@ def _forms():
         now.update(kept)
 
 
-def checked(name: str, spoil: Spoil = lambda result: result, *, exact: bool = True, devices: int = 1) -> Any:
+def checked(name, spoil=lambda result: result, *, exact=True, devices=1):
     """Call a workload as a case does and check its result; `spoil` changes that of the last device."""
     item = find(name)
     case = Case(name, item.sizes[-1])

@@ -21,27 +21,27 @@ VARIANTS = tuple(ITEM.steps())
 class Told:
     """A `Report` that records its calls and can stop the run; its clock advances by 1 ms per reading."""
 
-    def __init__(self, stop_at: int | None = None) -> None:
+    def __init__(self, stop_at=None):
         self.parts: list[tuple[int, int]] = []
         self._stop_at = stop_at
         self._now_ns = 0.0
 
-    def __call__(self, done: int, of: int, note: str = "") -> None:
+    def __call__(self, done, of, note=""):
         self.parts.append((done, of))
         if done == self._stop_at:
             raise InterruptedError(note)
 
-    def stopwatch_ns(self) -> float:
+    def stopwatch_ns(self):
         self._now_ns += 1e6
         return self._now_ns
 
 
-def written(n: int, told: Told) -> Any:
+def written(n, told):
     report: Any = told
     return ITEM.written("loop", n, torch.float32, "cpu", report)
 
 
-def inputs(n: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+def inputs(n, dtype=torch.float32):
     return ITEM.inputs(n, dtype, torch.Generator().manual_seed(1))
 
 
@@ -51,7 +51,7 @@ def backward_passes(monkeypatch):
     calls: list[int] = []
     real = torch.autograd.grad
 
-    def counted(*args: Any, **keywords: Any) -> Any:
+    def counted(*args, **keywords):
         calls.append(1)
         return real(*args, **keywords)
 

@@ -1,12 +1,10 @@
 """Copies: correct bytes, source and target memory of each variant, and counted bytes."""
 
-from typing import Any
-
 import pytest
 import torch
 from tests.helpers.runs.errors import error_of
 
-from cpugpu_tui.workloads import PRESETS, Workload, find
+from cpugpu_tui.workloads import PRESETS, find
 from cpugpu_tui.workloads.containers import copied, numbers
 
 COPY = find("transfer")
@@ -14,11 +12,11 @@ MODEL = find("transfer-model")
 VARIANTS = tuple(COPY.steps())
 
 
-def inputs(item: Workload, n: int) -> tuple[torch.Tensor, ...]:
+def inputs(item, n):
     return item.inputs(n, torch.float32, torch.Generator().manual_seed(1))
 
 
-def error(item: Workload, variant: str, result: Any, host: tuple[torch.Tensor, ...]) -> float:
+def error(item, variant, result, host):
     doubles = tuple(tensor.double() for tensor in host)
     return error_of(item, result, item.reference(variant, doubles), doubles)
 
@@ -29,12 +27,12 @@ def pinned(monkeypatch):
     addresses: list[int] = []
     zeros = torch.zeros
 
-    def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
+    def pin_memory(tensor):
         copy = tensor.clone()
         addresses.append(copy.data_ptr())
         return copy
 
-    def pinned_zeros(*args: Any, pin_memory: bool = False, **keywords: Any) -> torch.Tensor:
+    def pinned_zeros(*args, pin_memory=False, **keywords):
         made = zeros(*args, **keywords)
         if pin_memory:
             addresses.append(made.data_ptr())
@@ -75,7 +73,7 @@ def test_source_and_target_lie_where_the_variant_says(variant, ways, is_pinned, 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_only_copies_from_or_to_pinned_memory_are_not_waited_for(variant):
     class Target:
-        def copy_(self, source: Any, *, non_blocking: bool = False) -> tuple[Any, bool]:
+        def copy_(self, source, *, non_blocking=False):
             return source, non_blocking
 
     assert COPY.variant(variant)("source", Target()) == ("source", variant.endswith("pinned"))

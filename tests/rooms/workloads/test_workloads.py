@@ -14,7 +14,7 @@ from cpugpu_tui.workloads.contract import REGISTRY
 NAMES = ["matmul", "vector-dot"]
 
 
-def inputs(name: str, n: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+def inputs(name, n, seed=1, dtype=torch.float32):
     return find(name).inputs(n, dtype, torch.Generator().manual_seed(seed))
 
 
@@ -151,10 +151,10 @@ def test_a_workload_of_two_functions_is_enough(registry):
 
         name = "negate"
 
-        def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        def inputs(self, n, dtype, generator):
             return (torch.rand(n, dtype=dtype, generator=generator),)
 
-        def step(self, tensor: torch.Tensor) -> Any:
+        def step(self, tensor):
             return -tensor
 
     info = find("negate").info()
@@ -169,7 +169,7 @@ def test_only_a_copy_to_a_gpu_goes_on_without_waiting(device, waits):
     asked: list[bool] = []
 
     class Spy(torch.Tensor):
-        def to(self, *_: Any, non_blocking: bool = False, **__: Any) -> Any:
+        def to(self, *_, non_blocking=False, **__):
             asked.append(not non_blocking)
             return self
 

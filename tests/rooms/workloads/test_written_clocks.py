@@ -1,7 +1,6 @@
 """A publication's clock: scope, order and additions; progress and early end of long operations."""
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, timed_operation
 from cpugpu_tui.timing.timers.timed_operation import Reporter, time_written
 from cpugpu_tui.timing.torch_machine import TorchMachine
-from cpugpu_tui.workloads import AsWritten, Report, Workload
+from cpugpu_tui.workloads import AsWritten, Workload
 from cpugpu_tui.workloads.contract import REGISTRY, SCOPE
 
 CASE = model.Case("notebook", 4, threads=1)
@@ -27,32 +26,32 @@ class Notebook(Workload):
     dtypes = ("float32",)
     as_written = AsWritten("P3", (SCOPE,), ("default",), whole=True, imports=True, cpu_seconds=True, sizes=(4,))
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.log: list[str] = []
         self.parts = 3
 
-    def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def inputs(self, n, dtype, generator):
         self.log.append("inputs")
         return (torch.rand(n, generator=generator, dtype=dtype),)
 
-    def step(self, a: torch.Tensor) -> torch.Tensor:
+    def step(self, a):
         if self.log[-1:] != ["step"]:
             self.log.append("step")
         return a * 2
 
-    def prepare_written(self, variant: str, n: int, device: str) -> None:
+    def prepare_written(self, variant, n, device):
         self.log.append("prepare")
 
-    def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
+    def written(self, variant, n, dtype, device, report):
         self.log.append(f"written on {device}")
         for part in range(self.parts):
             report(part, self.parts, f"part {part}")
         return {model.MOVING: 2e6}
 
-    def flops(self, n: int) -> float:
+    def flops(self, n):
         return float(n)
 
-    def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
+    def bytes_moved(self, n, itemsize_bytes):
         return 8.0 * n
 
 
@@ -65,13 +64,13 @@ def notebook(monkeypatch):
     torch.set_num_threads(before)
 
 
-def swept(plan: model.Plan, control: Control | None = None) -> tuple[str, Recorder]:
+def swept(plan, control=None):
     recorder = Recorder()
     machine = TorchMachine(plan, {"threads": 1, "cpu": "Xeon", "torch_import_s": 1.5})
     return Scheduler(plan, machine, recorder, control or Control()).run(), recorder
 
 
-def plan_of(*cases: model.Case) -> model.Plan:
+def plan_of(*cases):
     return model.Plan("test", cases, ("cpu",), budget_s=0.05, rounds=1, max_rounds=1)
 
 
@@ -95,7 +94,7 @@ def test_a_stop_ends_a_cell_half_way_and_the_case_is_skipped(notebook):
     control = Control()
     honest = notebook.written
 
-    def stopped(*arguments: Any) -> Mapping[str, float]:
+    def stopped(*arguments):
         control.obey("stop")
         return honest(*arguments)
 
@@ -115,11 +114,11 @@ def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook, monkeypatch)
     monkeypatch.setattr(timed_operation, "perf_counter_ns", lambda: now_ns[0])
     monkeypatch.setattr(timed_operation.os, "times", lambda: os.times_result((now_ns[0] / 2e9, 0.25, 0, 0, 0)))
 
-    def written(*arguments: Any) -> dict[str, float]:
+    def written(*arguments):
         now_ns[0] += 1_000_000
         return {}
 
-    def synchronize() -> None:
+    def synchronize():
         now_ns[0] += 8_000_000
 
     monkeypatch.setattr(notebook, "written", written)

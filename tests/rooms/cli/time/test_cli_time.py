@@ -1,13 +1,12 @@
 """`cpugpu-tui time`: typed code from the command line to the table, on a simulated machine and on this CPU."""
 
 import shlex
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, UsageError
-from cpugpu_tui.model import CaseFailed, CodeTraced, DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
+from cpugpu_tui.model import CodeTraced, DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
 from cpugpu_tui.session.typed_code import parameters
 
 PRODUCT = ("time", "x @ x", "--setup", "x = torch.rand(n, n)")
@@ -68,31 +67,12 @@ def test_bad_code_is_a_sentence_and_an_exit_code(cpugpu, words, code, named):
     assert "Traceback" not in done.out + done.err
 
 
-@pytest.mark.parametrize(("body", "kind"), [("os._exit(5)", "crashed"), ("while True: pass", "timeout")])
-def test_a_function_that_ends_or_holds_up_its_process_costs_its_row(cpugpu, tmp_path, body, kind):
-    """Its shapes are learnt before the case begins, which runs it already."""
-    file = tmp_path / "own.py"
-    file.write_text(f"import os, torch\ndef inputs(n): return torch.rand(n)\ndef f(x):\n    {body}\n")
-    done = cpugpu("time", f"{file}:f", "--n", "8", *CPU, "--json", *(["--case-timeout", "3"] * (kind == "timeout")))
-    assert done.code == EXIT_CASES_FAILED
-    assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == [kind]
-
-
 def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu, tmp_path):
     file = tmp_path / "own.py"
     file.write_text("import os\nos._exit(5)\ndef f(): ...\n")
     done = cpugpu("time", f"{file}:f", *CPU)
     assert done.code == EXIT_CASES_FAILED
     assert "your code" in " ".join(done.out.split())
-
-
-def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu, tmp_path):
-    file = tmp_path / "own.py"
-    file.write_text("import time\nwhile True: time.sleep(1)\ndef f(): ...\n")
-    done = cpugpu("time", f"{file}:f", "--n", "4", "--simulate", FAST, "--case-timeout", "2", "--json")
-    assert (done.code, done.err.count(f"{file}, line 2: ")) == (EXIT_CASES_FAILED, 1)
-    assert isinstance(done.events[-1], RunFinished)
-    assert done.events[-1].remedy
 
 
 def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu, limits_when_ready):
@@ -163,30 +143,6 @@ def test_without_numpy_the_code_is_told_and_torch_does_not_warn(cpugpu, tmp_path
     done = cpugpu(*words, PYTHONPATH=str(tmp_path))
     assert "The code uses np, but this Python has no NumPy." in done.out
     assert "initialize NumPy" not in done.out + done.err
-
-
-DAEMON = """
-import os, time, torch
-def leaves(n=4):
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            open({pids!r}, "a").write(f"{{os.getpid()}}\\n")
-            time.sleep(600)
-        os._exit(0)
-    os.wait()
-    return torch.ones(4) + 1
-"""
-
-
-def test_a_daemon_of_the_code_is_refused_and_killed(cpugpu, tmp_path):
-    """Two forks and setsid left 23 processes behind, and the run was a success."""
-    pids, file = tmp_path / "pids", tmp_path / "own.py"
-    file.write_text(DAEMON.format(pids=str(pids)))
-    done = cpugpu("time", f"{file}:leaves", *CPU, "--json")
-    assert done.code == EXIT_CASES_FAILED
-    assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == ["refused"]
-    assert not [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
 
 
 def test_a_run_without_an_answer_is_no_success(cpugpu):

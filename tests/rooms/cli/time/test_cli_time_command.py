@@ -1,6 +1,5 @@
 """`cpugpu-tui time -- COMMAND`: whole processes from the command line to the table."""
 
-import os
 import shlex
 import signal
 import sys
@@ -83,32 +82,18 @@ def test_no_process_of_a_command_outlives_the_run(cpugpu, tmp_path, number, code
     wait_until(lambda: not is_running(pid))
 
 
-def wait_until(is_true: object) -> None:
+def wait_until(is_true):
     until_s = time.monotonic() + 60
     while not is_true():  # type: ignore[operator]
         assert time.monotonic() < until_s
         time.sleep(0.02)
 
 
-def is_running(pid: int) -> bool:
+def is_running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def test_a_command_that_hangs_ends_with_its_time_limit(cpugpu):
-    done = cpugpu("time", *HERE, "--case-timeout", "0.5", "--", *PYTHON, "import time; time.sleep(600)")
-    assert done.code == EXIT_CASES_FAILED
-    assert "timeout: No answer for 0.5 s (first call on cpu)." in done.out
-    assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and "sleep(600)" in _command(pid)]
-
-
-def _command(pid: str) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
 
 
 def test_a_command_is_ended_at_the_time_limit_which_says_what_it_would_have_needed(

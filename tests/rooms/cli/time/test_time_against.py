@@ -155,7 +155,7 @@ def test_what_cannot_be_compared_with_a_revision_is_refused_in_one_sentence(
     words(done.err.replace(str(repository), "PROJECT").replace(rev_of(repository), "COMMIT"))
 
 
-def rev_of(repository: Path) -> str:
+def rev_of(repository):
     """Return the commit `first`, 12 digits."""
     done = subprocess.run(["git", "-C", str(repository), "rev-parse", "first"], check=True, capture_output=True)
     return done.stdout.decode()[:12]

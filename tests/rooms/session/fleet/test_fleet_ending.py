@@ -56,7 +56,7 @@ def test_a_reader_that_goes_away_ends_the_fleet(cpugpu):
         assert all(agent.sees_the_end() for agent in agents)
 
 
-def agent(*words: str) -> subprocess.Popen[bytes]:
+def agent(*words):
     return subprocess.Popen(
         [sys.executable, "-m", "cpugpu_tui.agent", "--simulated", *words],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0,

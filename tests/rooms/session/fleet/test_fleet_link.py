@@ -6,14 +6,13 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import psutil
 import pytest
 from tests.helpers.command_line import COMMAND, FAST, PATIENCE_S, Witness
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import all_timing, inventory, lines_of
-from tests.helpers.fleet.sshd_server import Server, host_lines, server
+from tests.helpers.fleet.sshd_server import host_lines, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED
 from cpugpu_tui.transport.launchers import SILENCE_S
@@ -25,7 +24,7 @@ SLACK_S = 4.0
 """Allowance for ssh's last wait and a busy machine."""
 
 
-def why_not() -> str:
+def why_not():
     if reason := sshd_server.why_not():
         return reason
     if shutil.which("ip") is None:
@@ -41,7 +40,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_n
 class Network:
     """One namespace for the controller and one for each host, linked by a veth pair."""
 
-    def __init__(self, hosts: tuple[str, ...]) -> None:
+    def __init__(self, hosts):
         self.tag = f"cg{os.getpid() % 100_000}"
         self.hosts = hosts
         self.controller = f"{self.tag}-ctl"
@@ -55,23 +54,23 @@ class Network:
             self._ip("-n", name, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
             self._ip("-n", name, "link", "set", "eth0", "up")
 
-    def name(self, host: str) -> str:
+    def name(self, host):
         return f"{self.tag}-{host}"
 
-    def address(self, host: str) -> str:
+    def address(self, host):
         return f"10.99.{self.hosts.index(host)}.2"
 
-    def inside(self, name: str) -> list[str]:
+    def inside(self, name):
         return ["ip", "netns", "exec", name]
 
-    def cut(self, host: str) -> None:
+    def cut(self, host):
         """Take the host's link down."""
         self._ip("-n", self.name(host), "link", "set", "eth0", "down")
 
-    def _ip(self, *words: str) -> None:
+    def _ip(self, *words):
         subprocess.run(["ip", *words], check=True, capture_output=True, timeout=PATIENCE_S)
 
-    def close(self) -> None:
+    def close(self):
         for name in (self.controller, *map(self.name, self.hosts)):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
@@ -97,7 +96,7 @@ def nodes(network, tmp_path):
         }  # fmt: skip
 
 
-def written(folder: Path, network: Network, nodes: dict[str, Server]) -> Path:
+def written(folder, network, nodes):
     quick = ["-o", "ConnectTimeout=2", "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=2"]
     lines = [f'[defaults]\npython = "{sys.executable}"\n']
     for host, node in {**nodes, "dead": nodes["a"]}.items():

@@ -25,7 +25,7 @@ def slurm(tmp_path_factory):
         yield variables
 
 
-def agents_of_slurm() -> list[int]:
+def agents_of_slurm():
     """Return the agents of virtual nodes: children of Slurm's step daemons, not of us."""
     found = []
     for each in psutil.process_iter(["pid", "cmdline", "name"]):

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, Witness
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, lines_of, objects, states
-from tests.helpers.fleet.sshd_server import Server, host_lines, key, server
+from tests.helpers.fleet.sshd_server import host_lines, key, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 
@@ -25,16 +25,16 @@ def node(tmp_path):
         yield node
 
 
-def defaults() -> str:
+def defaults():
     return f'[defaults]\npython = "{sys.executable}"\n'
 
 
-def any_name(node: Server) -> list[str]:
+def any_name(node):
     """Return ssh options by which a host of any name is this server."""
     return ["-o", "HostName=127.0.0.1", "-o", f"HostKeyAlias=[127.0.0.1]:{node.port}"]
 
 
-def agents_of_node(node: Server) -> list[int]:
+def agents_of_node(node):
     """Return the agents below the server: those on the host."""
     below = psutil.Process(node.pid).children(recursive=True)
     return [each.pid for each in below if "--alive" in each.cmdline() and each.name().startswith("python")]

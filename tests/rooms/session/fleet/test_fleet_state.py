@@ -19,7 +19,6 @@ from cpugpu_tui.session.fleet_state import (
     TROUBLES,
     FleetState,
     HostChanged,
-    HostState,
     Told,
 )
 
@@ -27,7 +26,7 @@ CASE = model.Case("matmul", 64)
 STARTED = model.RunStarted(run_id="r", series_id="s", plan=model.Plan("matmul", (CASE,)), environment={})
 
 
-def after(**told: list[Told]) -> FleetState:
+def after(**told):
     state = FleetState.of(hosts_of(list(told)))
     for host, events in told.items():
         for event in events:
@@ -67,7 +66,7 @@ def test_another_agent_after_a_crash_is_no_new_start():
     assert not state.is_over
 
 
-def timed(hostname: str, begin_ns: int, end_ns: int) -> list[Told]:
+def timed(hostname, begin_ns, end_ns):
     started = model.RunStarted(
         run_id="r", series_id="s", plan=STARTED.plan, environment={"hostname": hostname}, wall_ns=begin_ns
     )
@@ -90,7 +89,7 @@ OTHER = model.Case("matmul", 128)
 LOST = 'The connection to a was lost. Its last line: "client_loop: send disconnect".'
 
 
-def cut_off() -> HostState:
+def cut_off():
     """A host that finished a case, and was lost in the rounds of the next one."""
     begun = replace(
         STARTED, plan=model.Plan("matmul", (CASE, OTHER, model.Case("matmul", 256), model.Case("matmul", 512)))

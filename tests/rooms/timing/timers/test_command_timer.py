@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cpugpu_tui.machine.processes import MARK, marked
-from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading
+from cpugpu_tui.model import Case, CommandUse, Device, Reading
 from cpugpu_tui.timing.timers import CaseError, Stopped
-from cpugpu_tui.timing.timers.command import CommandOperation, CommandTimer, environment_for
+from cpugpu_tui.timing.timers.command import CommandTimer, environment_for
 from cpugpu_tui.workloads.own_command import own_command
 
 GPU = "cuda:0"
@@ -23,25 +22,25 @@ GPU = "cuda:0"
 class Probe:
     """A GPU on which every process of a command holds so much; None: the driver does not list them."""
 
-    def __init__(self, held_bytes: int | None = 0, utilisation_pct: float = 40.0) -> None:
+    def __init__(self, held_bytes=0, utilisation_pct=40.0):
         self.held_bytes = held_bytes
         self.used_pct = utilisation_pct
 
-    def pids(self) -> frozenset[int]:
+    def pids(self):
         return frozenset()
 
-    def held_by(self, pids: Collection[int], before: Collection[int]) -> dict[int, int] | Reading:
+    def held_by(self, pids, before):
         del before
         if self.held_bytes is None:
             return Reading(None, "no-permission")
         return dict.fromkeys(pids, self.held_bytes) if self.held_bytes else {}
 
-    def utilisation_pct(self, pids: Collection[int], since_us: int) -> float:
+    def utilisation_pct(self, pids, since_us):
         del pids, since_us
         return self.used_pct
 
 
-def python(code: str) -> tuple[str, ...]:
+def python(code):
     return ("env", sys.executable, "-I", "-S", "-c", code)  # env: without the usual start-up
 
 
@@ -49,9 +48,7 @@ LASTING = "import time\ndone = time.perf_counter() + 0.1\nwhile time.perf_counte
 """Longer than the interval of looks, so that one takes place."""
 
 
-def loaded(
-    code: OwnCode, folder: Path, device: str = "cpu", probe: Probe | None = None, *, stops: bool = False
-) -> tuple[CommandTimer, CommandOperation]:
+def loaded(code, folder, device="cpu", probe=None, *, stops=False):
     announced: list[str] = []
     timer = CommandTimer(
         Device(device, device), {code.name: code}, str(folder), {GPU: probe} if probe else {},  # type: ignore[dict-item]
@@ -60,14 +57,14 @@ def loaded(
     return timer, timer.load(Case(code.name, 7), ())
 
 
-def traced(code: OwnCode, folder: Path, device: str = "cpu", probe: Probe | None = None) -> CodeTraced:
+def traced(code, folder, device="cpu", probe=None):
     timer, op = loaded(code, folder, device, probe)
     timer.first_call(op)
     assert op.traced is not None
     return op.traced
 
 
-def used_by(found: CodeTraced) -> CommandUse:
+def used_by(found):
     assert found.used is not None
     return found.used
 

@@ -1,7 +1,5 @@
 """A GPU's clock settles before each half-round, or the half-round is marked."""
 
-from typing import Any
-
 import pytest
 
 from cpugpu_tui.timing.timers import Readiness, overheads
@@ -11,28 +9,28 @@ from cpugpu_tui.timing.timers.overheads import WAIT_S, SettledClock
 class FakeProbe:
     """A GPU whose clock reads these values in turn, then repeats the last."""
 
-    def __init__(self, *mhz: float | None, throttle: tuple[str, ...] = (), processes: int = 1) -> None:
+    def __init__(self, *mhz, throttle=(), processes=1):
         self.mhz = list(mhz)
         self.read = 0
         self.words = throttle
         self.company = processes
 
-    def sm_clock_mhz(self) -> float | None:
+    def sm_clock_mhz(self):
         self.read += 1
         return self.mhz.pop(0) if len(self.mhz) > 1 else self.mhz[0]
 
-    def throttle(self) -> tuple[str, ...]:
+    def throttle(self):
         return self.words
 
-    def processes(self) -> int:
+    def processes(self):
         return self.company
 
 
-def settle(probe: FakeProbe, monkeypatch: pytest.MonkeyPatch) -> tuple[Readiness, float]:
+def settle(probe, monkeypatch):
     spent = [0.0]
     monkeypatch.setattr(overheads.time, "monotonic", lambda: 50.0 + spent[0])
 
-    def work() -> Any:
+    def work():
         spent[0] += 0.004
 
     return SettledClock(probe).settle(work), spent[0]

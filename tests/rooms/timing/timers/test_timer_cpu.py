@@ -16,21 +16,19 @@ CPU = Device("cpu", "Xeon")
 class Counted:
     """A step that records its calls and their arguments."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = 0
         self.out_ids: set[int | None] = set()
         self.threads: set[int] = set()
 
-    def __call__(self, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+    def __call__(self, a, b, *, out=None):
         self.calls += 1
         self.out_ids.add(None if out is None else id(out))
         self.threads.add(torch.get_num_threads())
         return torch.matmul(a, b, out=out)
 
 
-def timer_and_operation(
-    case: Case | None = None, *, cold: bool = False, cores: int = 2
-) -> tuple[CpuTimer, Any, Counted]:
+def timer_and_operation(case=None, *, cold=False, cores=2):
     case = case or Case("matmul", 8, threads=1)
     timer = CpuTimer(CPU, 1 << 16, 2, cores, cold=cold, fresh=True)
     inputs = find(case.workload).inputs(case.size, torch.float32, torch.Generator().manual_seed(1))
@@ -71,7 +69,7 @@ def test_publication_2s_total_is_of_ten_calls_after_ten_that_make_their_inputs(m
     report: Any = None
     written: list[tuple[Any, ...]] = []
 
-    def note(*arguments: Any) -> dict[str, float]:
+    def note(*arguments):
         written.append(arguments)
         return {}
 
@@ -87,7 +85,7 @@ def test_publication_2s_total_is_of_ten_calls_after_ten_that_make_their_inputs(m
 def test_the_cases_threads_are_in_force_whenever_it_is_called(threads, in_force):
     timer, op, step = timer_and_operation(Case("matmul", 8, threads=threads))
 
-    def half_round(op: Any) -> None:
+    def half_round(op):
         timer.ready(op, 1)
         timer.latency_block(op, 1)
         timer.device_samples(op, 1)

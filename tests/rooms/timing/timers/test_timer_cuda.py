@@ -24,14 +24,14 @@ Batch = Callable[[int, float], bool]
 OP: Any = SimpleNamespace(waits_for_all=False)
 
 
-def timer(enqueue_ns: float, starves: Batch) -> tuple[CudaTimer, list[tuple[int, float]]]:
+def timer(enqueue_ns, starves):
     """Return a timer with fake batches, and the list of its requests."""
     made = CudaTimer.__new__(CudaTimer)  # __init__ creates a CUDA context
     made.device = GPU
     made._enqueue_ns = enqueue_ns
     asked: list[tuple[int, float]] = []
 
-    def batch(op: Any, count: int, spin_ns: float) -> tuple[tuple[float, ...], bool]:
+    def batch(op, count, spin_ns):
         asked.append((count, spin_ns))
         return (5000.0,) * count, starves(count, spin_ns)
 
@@ -67,42 +67,42 @@ def test_what_starves_behind_the_longest_spin_is_launch_bound_and_has_no_sample(
 class FakeEvent:
     """An event of a fake stream; it occurs once the stream's spin has ended."""
 
-    def __init__(self, stream: FakeStream) -> None:
+    def __init__(self, stream):
         self.stream = stream
         self.at_ns = 0.0
 
-    def record(self) -> None:
+    def record(self):
         self.stream.log.append("event")
         self.at_ns = self.stream.busy_until_ns
 
-    def query(self) -> bool:
+    def query(self):
         return self.at_ns <= self.stream.now_ns
 
-    def elapsed_time(self, end: FakeEvent) -> float:
+    def elapsed_time(self, end):
         return (end.at_ns - self.at_ns) / 1e6
 
 
 class FakeStream:
     """A fake stream with host and GPU clocks: queueing takes 10 µs on the host, a kernel 5 µs on the GPU."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now_ns = self.busy_until_ns = 0.0
         self.log: list[str] = []
 
-    def queue(self, what: str, kernel_ns: float) -> None:
+    def queue(self, what, kernel_ns):
         self.log.append(what)
         self.now_ns += 10_000
         self.busy_until_ns = max(self.busy_until_ns, self.now_ns) + kernel_ns
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         self.now_ns = max(self.now_ns, self.busy_until_ns)
 
 
 class FakeBuffer:
-    def __init__(self, stream: FakeStream) -> None:
+    def __init__(self, stream):
         self.stream = stream
 
-    def zero_(self) -> None:
+    def zero_(self):
         self.stream.queue("flush", 20_000)
 
 
@@ -118,7 +118,7 @@ def streamed(monkeypatch):
     monkeypatch.setattr(cuda_module, "perf_counter_ns", lambda: int(stream.now_ns))
     monkeypatch.setattr(torch.cuda, "set_device", lambda name: None)
 
-    def step() -> None:
+    def step():
         stream.queue("call", 5_000)
 
     return made, Operation(Case("matmul", 1), find("matmul"), step, (), ()), stream

@@ -1,9 +1,7 @@
 """The app offers an interpreter whose torch can use the GPU, where the one in use cannot, and takes it with a key."""
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -29,7 +27,7 @@ GPU_PYTHON = Interpreter("/opt/ml/bin/python", "2.8.0+cu126", True)
 OFFER = "Press p to use /opt/ml/bin/python: it has torch 2.8.0+cu126, which can use the GPU."
 
 
-def backend_with(better: Interpreter | None, **facts: Any) -> FakeBackend:
+def backend_with(better, **facts):
     backend = FakeBackend(Hello(protocol=1, environment={**ENVIRONMENT, **facts}))
     backend.better = better
     return backend
@@ -57,12 +55,12 @@ async def test_p_says_so_where_there_is_no_better_one():
 class SearchingBackend(FakeBackend):
     """Its first search lasts until it is to stop."""
 
-    def __init__(self, hello: Hello) -> None:
+    def __init__(self, hello):
         super().__init__(hello)
         self.searches = 0
         self.began = threading.Event()
 
-    def better_python(self, should_stop: Callable[[], bool]) -> Interpreter | None:
+    def better_python(self, should_stop):
         self.searches += 1
         self.began.set()
         if self.searches > 1:
@@ -104,14 +102,14 @@ def test_which_torch_is_lacking(lacking, gpus, facts):
     assert not lacks_torch(AppState(**shown, worker="thread"))
 
 
-def only(monkeypatch: pytest.MonkeyPatch, python: Path | str) -> list[Path | None]:
+def only(monkeypatch, python):
     """Let this machine hold one interpreter beside those in use, and give it time: the cores may be taken.
 
     Returns the folders in which interpreters are looked for.
     """
     folders: list[Path | None] = []
 
-    def interpreters(environ: object, home: Path, used: str, folder: Path | None) -> tuple[str, ...]:
+    def interpreters(environ, home, used, folder):
         folders.append(folder)
         return (str(python),)
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from tests.helpers.app.fake_run import FakeBackend
-from tests.helpers.runs.scripted import ScriptedAgent, ScriptedAgents, dies_at, well
+from tests.helpers.runs.scripted import ScriptedAgents, dies_at, well
 from textual.message import Message
 
-from cpugpu_tui.model import Plan, RunFinished, RunStarted, Simulation, TelemetryRead
+from cpugpu_tui.model import RunFinished, RunStarted, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.ui.live import messages
@@ -16,36 +16,36 @@ from cpugpu_tui.ui.live.bridge import Bridge
 class ReadingBackend(FakeBackend):
     """Reads telemetry while a real session waits for an agent, while it runs, between its agents, and after it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(telemetry=TelemetryRead(mono_ns=1))
         self._read_count = 1
         self.last: Session | None = None
 
-    def take_reading(self) -> None:
+    def take_reading(self):
         self._read_count += 1
         self.read(TelemetryRead(mono_ns=self._read_count))
 
-    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> Any:
+    def session(self, plan, series_id, case_timeout_s):
         backend = self
 
         class Agents(ScriptedAgents):
-            def take(self) -> ScriptedAgent:
+            def take(self):
                 backend.take_reading()
                 backend.take_reading()
                 return super().take()
 
-        def dies(plan: Plan) -> list[Any]:
+        def dies(plan):
             self.take_reading()
             return dies_at(64)(plan)
 
-        def ends(plan: Plan) -> list[Any]:
+        def ends(plan):
             self.take_reading()
             return well(plan)
 
         self.last = Session(plan, Agents(dies, ends), series_id=series_id)  # type: ignore[arg-type]
         return self.last
 
-    def prepare(self) -> None:
+    def prepare(self):
         self.take_reading()
 
 

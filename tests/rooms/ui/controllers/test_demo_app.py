@@ -1,9 +1,7 @@
 """The demo in the app: it plays by itself, every screen says REPLAY, looking around works, nothing is measured."""
 
 import sys
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from tests.demo.record import packed
@@ -11,8 +9,6 @@ from tests.helpers.app.fake_run import settled
 from tests.helpers.app.looking import reads, text_of
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.app.states import joined
-from textual.pilot import Pilot
-from textual.widgets import Input
 
 from cpugpu_tui.demo.recording import SHIPPED, Recording, shipped
 from cpugpu_tui.model import TelemetryRead
@@ -41,9 +37,7 @@ def short(whole):
 
 
 @asynccontextmanager
-async def demo(
-    recording: Recording, pace: float = AT_ONCE, size: tuple[int, int] = (120, 40)
-) -> AsyncIterator[Pilot[Any]]:
+async def demo(recording, pace=AT_ONCE, size=(120, 40)):
     """The app, and its end."""
     app = CpuGpuApp(AppOptions(demo=recording, demo_pace=pace))
     async with app.run_test(size=size) as pilot:
@@ -56,7 +50,7 @@ async def demo(
             app.bridge.backend.close()
 
 
-async def ended(pilot: Pilot[Any]) -> None:
+async def ended(pilot):
     """Wait for the end, and close the chart that it ends on."""
     await settled(pilot, lambda: pilot.app.state.situation.ran and not pilot.app.state.situation.live)
     if isinstance(pilot.app.screen, ChartScreen):
@@ -202,23 +196,6 @@ async def test_it_ends_on_the_picture_of_the_crossover(short, size):
         app.bridge.expect_series = lambda: (played.append(isinstance(app.screen, MainScreen)), expect())
         await pilot.press("r")
         assert played == [True]
-
-
-async def test_a_run_is_exported_while_it_plays(short, tmp_path):
-    path = tmp_path / "quick.md"
-    async with demo(short, NEVER) as pilot:
-        await pilot.press("e")
-        pilot.app.screen.query_one(Input).value = str(path)
-        await pilot.press("enter")
-        await settled(pilot, lambda: "Wrote" in pilot.app.state.key_result)
-    assert "NVIDIA H200" in path.read_text()
-
-
-async def test_claims_are_judged_by_what_has_been_played(whole):
-    async with demo(whole, size=(200, 60)) as pilot:
-        await ended(pilot)
-        await pilot.press("K")
-        await settled(pilot, lambda: "6 hold, 5" in text_of(pilot, "#page-title"))
 
 
 # ------------------------------------------------------------------ the command

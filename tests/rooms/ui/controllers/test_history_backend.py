@@ -1,7 +1,6 @@
 """What the app opens where its history lies: a new one, one that cannot be written, none."""
 
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.rooms.store.test_store_open import STARTED, without_root
@@ -15,7 +14,7 @@ from cpugpu_tui.ui.live.backend import Backend
 from cpugpu_tui.ui.live.saved_runs import NO_HISTORY
 
 
-def one_run(path: Path) -> None:
+def one_run(path):
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
         store.finish_run(STARTED.run_id, RunFinished(status="done"))
@@ -31,7 +30,7 @@ def folder(tmp_path):
         yield found
 
 
-def opened(path: Path) -> Backend:
+def opened(path):
     backend = Backend(AppOptions(database=path))
     backend.outbox = Outbox(backend._open_store, backend._open_store(5.0))
     return backend

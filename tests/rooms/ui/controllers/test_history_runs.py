@@ -1,22 +1,20 @@
 """Runs of the history that go on: run again with their plan, followed while another terminal has them live."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import FakeSession, finish, opened, settled, start_run
+from tests.helpers.app.fake_run import finish, opened, settled
 from tests.helpers.app.looking import shown, text_of
 from tests.helpers.app.saved_runs import SWEEP, app_with, begin, list_runs, listed, open_newest, status, stream
-from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from cpugpu_tui.model import RunFinished, Simulation
+from cpugpu_tui.model import RunFinished
 from cpugpu_tui.ui.screens.main import MainScreen
 
 # ------------------------------------------------------------------ running it again
 
 
-async def again(pilot: Pilot[Any], count: int) -> FakeSession:
+async def again(pilot, count):
     await pilot.press("r")
     await settled(pilot, lambda: len(pilot.app.backend.sessions) == count and pilot.app.gate.held)
     return pilot.app.backend.sessions[-1]
@@ -42,28 +40,6 @@ async def test_r_runs_the_same_plan_with_the_same_seed_until_something_else_is_c
         session = await again(pilot, 3)
         assert session.plan.seed != 77
         await finish(pilot, session)
-
-
-async def test_made_up_and_measured_runs_are_not_mixed(store):
-    store.import_run(stream("a", replace(SWEEP, simulation=Simulation())))
-    async with opened(app_with(store), (120, 40)) as pilot:
-        await open_newest(pilot)
-        assert "SIMULATED" in status(pilot)
-        await pilot.press("r")
-        await settled(pilot, lambda: "Run 1" in text_of(pilot, "#answer"))
-        assert pilot.app.backend.sessions == []
-        await pilot.press("h")
-        assert "SIMULATED" not in status(pilot)
-
-
-async def test_during_a_run_nothing_is_read(store):
-    store.import_run(stream("a"))
-    async with opened(app_with(store)) as pilot:
-        session = await start_run(pilot)
-        await pilot.press("h")
-        assert isinstance(pilot.app.screen, MainScreen)
-        await finish(pilot, session)
-        await list_runs(pilot)
 
 
 # ------------------------------------------------------------------ another terminal's run

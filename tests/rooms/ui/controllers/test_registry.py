@@ -3,7 +3,7 @@
 import importlib
 import inspect
 import pkgutil
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
@@ -21,7 +21,7 @@ from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS
 HOSTS = hosts_of(["gpu1"])
 
 
-def apps() -> list[Any]:
+def apps():
     plan = FleetPlan(HOSTS, build_plan(PlanRequest(("matmul",), sizes="64")))
     fleet = FleetApp(Fleet(plan), FleetState.of(HOSTS), lambda _host, _told: None, FleetOptions())
     demo = CpuGpuApp(AppOptions(demo=Recording(shipped().runs[:1])))

@@ -1,17 +1,13 @@
 """Repeat runs in the app: what changed since the run before, a count before r, one row again."""
 
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.app import fake_run
-from tests.helpers.app.looking import screen_lines
 from tests.helpers.app.saved_runs import HistoryBackend, stream
 from tests.helpers.command_line import PATIENCE_S
 from tests.rooms.ui.screens.test_compare_screen import run_stream, status_of
-from textual.pilot import Pilot
 
 from cpugpu_tui.compare.changes import remark_on, series_before
 from cpugpu_tui.compare.series import Series
@@ -19,7 +15,6 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted, Simulation
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import measured
-from cpugpu_tui.store import Store
 from cpugpu_tui.ui.controllers import live
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.live.saved_runs import QuietReader
@@ -31,11 +26,11 @@ from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 REQUEST = PlanRequest(("matmul",), sizes="64,256")
 
 
-def table_of(pilot: Pilot[Any]) -> TimingTable:
+def table_of(pilot):
     return pilot.app.screen_stack[0].query_one(TimingTable)
 
 
-def told(pilot: Pilot[Any], label: str, row: int = 0) -> str:
+def told(pilot, label, row=0):
     """A cell of the table by what its column is called."""
     table = table_of(pilot)
     labels = [str(column.label) for column in table.ordered_columns]
@@ -43,25 +38,25 @@ def told(pilot: Pilot[Any], label: str, row: int = 0) -> str:
     return str(table.get_row_at(row)[labels.index(label)]).strip()
 
 
-def title_of(pilot: Pilot[Any]) -> str:
+def title_of(pilot):
     return str(pilot.app.screen_stack[0].query_one(TimingsPane).border_title)
 
 
-def feed(session: fake_run.FakeSession, gpu_factor: float, index: int = 0) -> None:
+def feed(session, gpu_factor, index=0):
     """Every case of the plan, the GPU so much slower; runs of a series lie 0.2 % apart."""
     off = 1 + 0.001 * (0, 1, -1)[index % 3]
     for case in session.plan.cases:
         session.put(*fake_run.rounds(case, 1e5 * off, 2e4 * gpu_factor * off), fake_run.finished(case))
 
 
-async def whole_run(pilot: Pilot[Any], gpu_factor: float = 1.0) -> fake_run.FakeSession:
+async def whole_run(pilot, gpu_factor=1.0):
     session = await fake_run.start_run(pilot)
     feed(session, gpu_factor)
     await fake_run.finish(pilot, session)
     return session
 
 
-async def whole_series(pilot: Pilot[Any], keys: Sequence[str], count: int, gpu_factor: float = 1.0) -> None:
+async def whole_series(pilot, keys, count, gpu_factor=1.0):
     """Press the keys, and give each run of the series its times."""
     app = pilot.app
     before = len(app.backend.sessions)
@@ -99,19 +94,6 @@ async def test_a_run_is_compared_with_the_last_finished_one_of_its_plan_as_soon_
         assert " vs " not in title_of(pilot)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-async def test_the_title_leaves_out_what_would_be_cut(width):
-    async with fake_run.opened(fake_run.new_app(REQUEST), (width, 30)) as pilot:
-        await whole_run(pilot)
-        await pilot.press("s", "S")
-        await whole_run(pilot)
-        line = next(line for line in screen_lines(pilot) if "Timings" in line)
-        assert "by size, largest first" in line
-        assert "…" not in line
-        assert ("run 8 vs run 7" in line) == (width > 60)
-        assert ("need 3 runs each" in line) == (width == 120)
-
-
 async def test_from_three_runs_each_on_a_word_stands_beside_the_percent():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
@@ -142,15 +124,6 @@ async def test_80_columns_name_the_device_that_is_worst_and_without_a_verdict_bo
 # ------------------------------------------------------------------ from the history
 
 
-async def test_without_room_for_changes_the_title_does_not_announce_them():
-    async with fake_run.opened(fake_run.new_app(REQUEST), (60, 24)) as pilot:
-        await whole_run(pilot)
-        await whole_run(pilot)
-        assert "change" not in title_of(pilot)
-        await pilot.resize_terminal(100, 24)
-        await fake_run.settled(pilot, lambda: "change: " in title_of(pilot))
-
-
 async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(store):
     plan = build_plan(replace(REQUEST, gaps=True))
     for index in range(2):
@@ -166,7 +139,7 @@ async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(s
         assert "torch differs" in title_of(pilot)
 
 
-def reader_of(store: Store) -> QuietReader:
+def reader_of(store):
     app = fake_run.new_app(backend=HistoryBackend(store))
     app.bridge._opened.set()
     return QuietReader(app.bridge.between_runs)
@@ -226,7 +199,7 @@ async def test_a_run_waits_for_the_step_of_reading_in_flight():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         inside, leave = threading.Event(), threading.Event()
 
-        def read() -> None:
+        def read():
             with pilot.app.bridge.between_runs():
                 inside.set()
                 leave.wait(PATIENCE_S)

@@ -1,18 +1,14 @@
 """Themes in the running app: what is drawn can be read, the list previews, files are picked up."""
 
 import os
-from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.segment import Segment
 from rich.style import Style
 from tests.helpers.app.fake_run import new_app, opened, settled, start_run
 from tests.helpers.app.looking import done_run, text_of
 from textual.color import Color
-from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from cpugpu_tui.ui.themes import contrast
@@ -24,13 +20,13 @@ PAGES = ("T", "enter", "question_mark", "m", "K", "g", "h", "shift+tab enter")
 """Keys that open the themes, a row, the help, the machine, the claims, the chart, the history, a workload."""
 
 
-def segments(pilot: Pilot[Any]) -> Iterator[Segment]:
+def segments(pilot):
     """What is on the screen now, piece by piece."""
     for strip in pilot.app.screen._compositor.render_strips():
         yield from strip
 
 
-def looks(pilot: Pilot[Any]) -> list[list[tuple[str, Style | None]]]:
+def looks(pilot):
     """The whole screen with its colours."""
     strips = pilot.app.screen._compositor.render_strips()
     return [
@@ -38,11 +34,11 @@ def looks(pilot: Pilot[Any]) -> list[list[tuple[str, Style | None]]]:
     ]
 
 
-def _colours(style: Style) -> Style:
+def _colours(style):
     return Style.from_color(style.color, style.bgcolor)
 
 
-def write(folder: Path, text: str, name: str = "mine") -> Path:
+def write(folder, text, name="mine"):
     path = folder / "themes" / f"{name}.toml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
@@ -50,13 +46,13 @@ def write(folder: Path, text: str, name: str = "mine") -> Path:
 
 
 @asynccontextmanager
-async def done(config_dir: Path | None = None, theme: str = "slate", size: tuple[int, int] = (120, 40)) -> Any:
+async def done(config_dir=None, theme="slate", size=(120, 40)):
     async with opened(new_app(config_dir=config_dir, theme=theme), size) as pilot:
         await done_run(pilot)
         yield pilot
 
 
-async def look_again(pilot: Pilot[Any]) -> None:
+async def look_again(pilot):
     """Let the second pass after which the app looks at the folder."""
     pilot.app.themes.look()
     await pilot.pause()
@@ -66,7 +62,7 @@ async def look_again(pilot: Pilot[Any]) -> None:
 # ------------------------------------------------------------------ what is drawn
 
 
-def unreadable(pilot: Pilot[Any]) -> list[str]:
+def unreadable(pilot):
     """Texts of less than the least contrast; of a box over dimmed panes, those inside."""
     screen = pilot.app.screen
     strips = screen._compositor.render_strips()
@@ -177,7 +173,7 @@ async def test_a_new_file_a_changed_one_and_one_that_goes_are_picked_up(tmp_path
         assert "mine" not in app.themes.names
 
 
-def whole_answer(pilot: Pilot[Any]) -> str:
+def whole_answer(pilot):
     """Return what the answer says, which has room for a whole sentence, without the breaks of its lines."""
     return " ".join(text_of(pilot, "#answer").split())
 

@@ -13,10 +13,9 @@ from cpugpu_tui.model import METRICS, Case, Simulation
 from cpugpu_tui.render.answers import answer_lines, leading_answers, survey_lines
 from cpugpu_tui.render.sentences import PICTURE
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.thresholds import Thresholds
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.lines import plain
@@ -26,28 +25,20 @@ SMALL, TALL, WIDE = (78, 2, 4), (118, 3, 6), (118, 7, 7)
 
 
 @lru_cache
-def product() -> RunState:
+def product():
     """A finished run of one sweep."""
     return simulated(1, cases=tuple(Case("matmul", size) for size in (16, 64, 256, 1024)), metrics=METRICS)
 
 
 @lru_cache
-def variants() -> RunState:
+def variants():
     """A finished run of four sweeps."""
     names = ("fresh", "out", "add", "add-out")
     cases = (Case("elementwise", size, variant=name) for size in (100, 10_000, 1_000_000) for name in names)
     return simulated(1, cases=tuple(cases), metrics=METRICS)
 
 
-def shown(
-    run: RunState,
-    size: tuple[int, int, int],
-    cursor: str = "",
-    glyphs: Glyphs = UNICODE,
-    file: Thresholds | None = None,
-    *,
-    is_zoomed: bool = False,
-) -> list[str]:
+def shown(run, size, cursor="", glyphs=UNICODE, file=None, *, is_zoomed=False):
     """Return the pane's lines that are not empty."""
     state = AppState(run=run, situation=Situation(ran=True), cursor=cursor, thresholds=file)
     return [text for line in pane_lines(state, *size, glyphs, is_zoomed=is_zoomed) if (text := plain(line))]
@@ -107,7 +98,7 @@ def test_no_line_ends_between_a_number_and_its_sign(glyphs):
     assert not [line for line in lines if line.startswith(("%", "≈", "~ ")) or line.endswith(("±", "+-", "≈", " ~"))]
 
 
-def file_with(**changes: object) -> Thresholds:
+def file_with(**changes):
     """Return the file of thresholds of `product`, with other values in each threshold or in the machine."""
     document = json.loads(rendered("json", thresholds_of(product())))
     for each in (document["machine"], *document["thresholds"]):

@@ -5,7 +5,6 @@ from tests.helpers.app.several_gpus import run_of
 
 from cpugpu_tui.model import Case, Device
 from cpugpu_tui.render.columns import Key
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.answer import pane_lines
@@ -24,11 +23,11 @@ def two():
     return run_of(2)
 
 
-def keys(run: RunState, width: int) -> list[str]:
+def keys(run, width):
     return [column.key for column in columns(width, shape=shape_of(run, UNICODE))]
 
 
-def text_of(lines: list[tuple[tuple[str, str], ...]]) -> list[str]:
+def text_of(lines):
     return ["".join(text for text, _ in line) for line in lines]
 
 

@@ -10,17 +10,7 @@ from tests.helpers.app.looking import done_run, reads
 from tests.helpers.app.looking import text_of as shown_by
 from tests.helpers.golden import assert_golden, paragraphs
 
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    CaseStarted,
-    DevicesFound,
-    Event,
-    Plan,
-    Progressed,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui.model import Case, CaseFailed, CaseStarted, DevicesFound, Plan, Progressed, RunStarted
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
@@ -28,7 +18,7 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text, markdown
-from cpugpu_tui.ui.panes.lines import Spans, fitted, in_whole_words, plain, width_of
+from cpugpu_tui.ui.panes.lines import fitted, in_whole_words, plain, width_of
 from cpugpu_tui.ui.panes.status import keys_line, status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
@@ -37,7 +27,7 @@ from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
 CASES = tuple(Case("matmul", size) for size in (16, 64, 256))
 
 
-def run_of(*events: Event, cases: tuple[Case, ...] = CASES) -> RunState:
+def run_of(*events, cases=CASES):
     """The state after these events of a run."""
     state = RunState()
     started = RunStarted(run_id="id", series_id="s", plan=Plan("quick", cases), environment=ENVIRONMENT, number=3)
@@ -46,21 +36,21 @@ def run_of(*events: Event, cases: tuple[Case, ...] = CASES) -> RunState:
     return state
 
 
-def cells_of(run: RunState, index: int = 0) -> dict[str, str]:
+def cells_of(run, index=0):
     """The cells of a row as text."""
     row = list(run.rows.values())[index]
     look = rows.look_of(run, UNICODE, 11)
     return {key: plain(spans) for key, spans in rows.cells(row, look, run).items()}
 
 
-def text_of(lines: list[Spans]) -> str:
+def text_of(lines):
     return "\n".join(plain(line) for line in lines)
 
 
 # ------------------------------------------------------------------ rows
 
 
-def without_gpu(*events: Event) -> RunState:
+def without_gpu(*events):
     """A run on a machine without a GPU."""
     alone = [event for event in events if getattr(event, "device", "") != "cuda:0"]
     return run_of(DevicesFound(devices=DEVICES[:1], no_gpu="none"), *alone)
@@ -100,7 +90,7 @@ def test_a_mismatch_shows_no_time_and_one_device_alone_nothing_that_compares():
     assert not {"GPU", "speedup", "with copies", "paper's error"} & set(labels)
 
 
-def names_of(cases: tuple[Case, ...], width: int) -> list[str]:
+def names_of(cases, width):
     """Return the names of a run's rows in a column of `width` cells."""
     run = run_of(cases=cases)
     look = rows.look_of(run, UNICODE, 9, width)
@@ -182,7 +172,7 @@ def test_filter_words_match_name_verdict_and_failure():
         CaseFailed(case=CASES[1].key, kind="oom", message="m"),
     )  # fmt: skip
 
-    def kept(wanted: str) -> list[int]:
+    def kept(wanted):
         return [run.rows[key].case.size for key in rows.shown_keys(run, wanted, frozenset())]
 
     assert kept("") == [16, 64, 256]
@@ -195,7 +185,7 @@ def test_filter_words_match_name_verdict_and_failure():
 # ------------------------------------------------------------------ status
 
 
-def state_of(run: RunState, **changes: object) -> AppState:
+def state_of(run, **changes):
     situation = Situation(live=run.finished is None, ran=True)
     return replace(AppState(run=run, situation=situation, agent_ready=True), **changes)  # type: ignore[arg-type]
 
@@ -270,7 +260,7 @@ def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table():
 # ------------------------------------------------------------------ telemetry
 
 
-def telemetry_of(*reads: TelemetryRead) -> TelemetryState:
+def telemetry_of(*reads):
     state = TelemetryState()
     for read in reads:
         state = state.apply(read)

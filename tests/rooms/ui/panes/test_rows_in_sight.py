@@ -1,10 +1,7 @@
 """A table of thousands of rows makes cells only for rows in sight; cells of 10,000 rows took 250 MB."""
 
-from collections.abc import Mapping
-
 import pytest
-from textual.app import App, ComposeResult
-from textual.pilot import Pilot
+from textual.app import App
 
 from cpugpu_tui.ui.panes.timing_table import MOST_WITH_CELLS, Column, TimingTable
 
@@ -12,34 +9,34 @@ ROWS = 2_000
 
 
 class ManyRows(App[None]):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.asked: list[str] = []
         self.said = "first"
 
-    def compose(self) -> ComposeResult:
+    def compose(self):
         yield TimingTable(id="timings")
 
-    def on_mount(self) -> None:
+    def on_mount(self):
         self.table.set_columns([Column("case", "Case", 12), Column("says", "Says", 12)])
         self.table.cells_of = self.cells
         for number in range(ROWS):
             self.table.touch(f"row {number}")
         self.table.focus()
 
-    def cells(self, row_key: str) -> Mapping[str, str]:
+    def cells(self, row_key):
         self.asked.append(row_key)
         return {"case": row_key, "says": self.said}
 
     @property
-    def table(self) -> TimingTable:
+    def table(self):
         return self.query_one(TimingTable)
 
-    def lines(self) -> list[str]:
+    def lines(self):
         return [self.table.render_line(y).text.strip() for y in range(1, self.table.size.height)]
 
 
-async def told(pilot: Pilot[None], *keys: str) -> list[str]:
+async def told(pilot, *keys):
     """Press keys; return the text of the rows in sight."""
     await pilot.press(*keys)
     await pilot.pause()

@@ -11,7 +11,7 @@ from tests.helpers.golden import assert_golden, paragraphs
 from cpugpu_tui.cli.output.telemetry_table import throttle_text
 from cpugpu_tui.machine.nvml.values import KEYS, SLOW_KEYS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import plain, width_of
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
@@ -26,20 +26,20 @@ SLICES = mig()
 STRANGER = GpuProcess(4242, 1 << 30, "ann", "python train.py", own=False)
 
 
-def named_slices() -> GpuTelemetry:
+def named_slices():
     """A GPU whose instances repeat its name, as the driver writes it; the second was read 9 s ago."""
     old = {key: replace(each, age_s=9.0) for key, each in SLICES.instances[1].readings.items()}
     first, second = (replace(each, name=f"{SLICES.name} MIG 1g.18gb") for each in SLICES.instances)
     return replace(SLICES, instances=(first, replace(second, readings=old)))
 
 
-def on_a_slice(*listed: GpuProcess) -> TelemetryRead:
+def on_a_slice(*listed):
     """Another user's process on a slice, which the driver also lists for the GPU, or not."""
     first, second = SLICES.instances
     return sweep(replace(SLICES, processes=listed, instances=(replace(first, processes=(STRANGER,)), second)))
 
 
-def with_throttle(*words: str) -> TelemetryRead:
+def with_throttle(*words):
     return sweep(*(gpu(index, throttle=("power-capped", word)) for index, word in enumerate(words)))
 
 
@@ -78,8 +78,8 @@ DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "NVIDIA H200", gpu(3).uuid),
 """CUDA_VISIBLE_DEVICES=3: torch's first GPU is NVML's fourth."""
 
 
-def frame(*sweeps: TelemetryRead, size: tuple[int, int] = COLUMN, glyphs: Glyphs = UNICODE,
-          devices: tuple[Device, ...] = DEVICES) -> str:  # fmt: skip
+def frame(*sweeps, size = COLUMN, glyphs = UNICODE,
+          devices = DEVICES):  # fmt: skip
     return marked(telemetry_lines(state(*sweeps), *size, glyphs, devices))
 
 

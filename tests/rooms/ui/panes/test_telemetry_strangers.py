@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from textual.strip import Strip
 from cpugpu_tui.machine.procfs import process_owner
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.panes.lines import Spans, plain, width_of
+from cpugpu_tui.ui.panes.lines import plain, width_of
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.screens.gpu import gpu_lines
 
@@ -32,12 +31,12 @@ hostile_bytes = st.one_of(
 )  # fmt: skip
 
 
-def strips_of(lines: Iterable[Spans]) -> list[Strip]:
+def strips_of(lines):
     """Return lines as `Lines.render_line` passes them to Textual, without styles."""
     return [Strip([Segment(text) for text, _ in line if text]) for line in lines]
 
 
-def unprintable(strips: Iterable[Strip]) -> set[str]:
+def unprintable(strips):
     """Return control characters, and those without a cell."""
     text = "".join(segment.text for strip in strips for segment in strip)
     text.encode()

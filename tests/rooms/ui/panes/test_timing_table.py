@@ -1,51 +1,47 @@
-from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.geometry import Region
-from textual.pilot import Pilot
 from textual.widget import Widget
 
-from cpugpu_tui.ui.live.messages import RowChosen
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 
 COLUMNS = [Column("case", "Case", 12), Column("cpu", "CPU µs", 8, "right"), Column("gpu", "GPU µs", 8, "right")]
 
 
 class TableApp(App[None]):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.chosen: list[str] = []
 
-    def compose(self) -> ComposeResult:
+    def compose(self):
         yield TimingTable(id="timings")
 
-    def on_mount(self) -> None:
+    def on_mount(self):
         self.table.set_columns(COLUMNS)
         for n in range(30):
             self.table.upsert(f"row{n}", {"case": f"case {n}", "cpu": f"{n}.0", "gpu": "–"})
         self.table.focus()
 
     @property
-    def table(self) -> TimingTable:
+    def table(self):
         return self.query_one(TimingTable)
 
-    def on_row_chosen(self, message: RowChosen) -> None:
+    def on_row_chosen(self, message):
         self.chosen.append(message.row_key)
 
-    def line(self, y: int) -> str:
+    def line(self, y):
         return self.table.render_line(y).text.rstrip()
 
 
 @contextmanager
-def repaints(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Region, ...]]]:
+def repaints(monkeypatch):
     """Collect the regions of each repaint; () for a whole widget."""
     calls: list[tuple[Region, ...]] = []
     original = Widget._set_dirty
 
-    def noted(self: Widget, *regions: Region) -> None:
+    def noted(self, *regions):
         calls.append(regions)
         original(self, *regions)
 
@@ -150,7 +146,7 @@ async def test_rows_can_be_removed_and_ordered_under_a_cursor_that_stays():
 # ------------------------------------------------------------------ cursor
 
 
-async def press(pilot: Pilot[None], *keys: str) -> str | None:
+async def press(pilot, *keys):
     await pilot.press(*keys)
     table = pilot.app.query_one(TimingTable)
     return table.highlighted

@@ -1,7 +1,5 @@
 """The chart in the app: g, w, f, and that nothing is drawn while a case is being timed."""
 
-from typing import Any
-
 import pytest
 from tests.helpers.app.chart_runs import EDGE, timed
 from tests.helpers.app.fake_run import (
@@ -16,7 +14,6 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
-from textual.pilot import Pilot
 
 from cpugpu_tui.report.report import sweep_in
 from cpugpu_tui.session.planning import PlanRequest
@@ -29,31 +26,31 @@ from cpugpu_tui.workloads import PRESETS
 WIDE = (200, 60)
 
 
-def text_of(pilot: Pilot[Any], selector: str = "#chart") -> str:
+def text_of(pilot, selector="#chart"):
     return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 
-async def done_run(pilot: Pilot[Any]) -> None:
+async def done_run(pilot):
     session = await start_run(pilot)
     session.put(*(event for case in session.plan.cases for event in (*timed(case), finished(case))))
     await finish(pilot, session)
 
 
-async def charted(pilot: Pilot[Any]) -> str:
+async def charted(pilot):
     """The chart once it is drawn."""
     await settled(pilot, lambda: "C CPU" in text_of(pilot))
     return text_of(pilot)
 
 
-def column_of(text: str, sign: str) -> int:
+def column_of(text, sign):
     return next(line.index(sign) for line in text.splitlines() if EDGE.search(line) and sign in line)
 
 
-def columns_of(text: str, sign: str) -> set[int]:
+def columns_of(text, sign):
     return {x for line in text.splitlines() if EDGE.search(line) for x, found in enumerate(line) if found == sign}
 
 
-def places(text: str) -> set[int]:
+def places(text):
     """Columns of the curve with copies."""
     return columns_of(text, "E") | columns_of(text, "*")
 
@@ -189,7 +186,7 @@ async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size)
 async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(monkeypatch):
     drawn: list[tuple[int, tuple[tuple[int, int], ...]]] = []
 
-    def counted(run: Any, sweep: Any, width: int, height: int, options: Any, glyphs: Any) -> Any:
+    def counted(run, sweep, width, height, options, glyphs):
         changes = sweep_in(run, sweep).under(options.what_if).changes
         drawn.append((run.settled, tuple((change.low, change.high) for change in changes)))
         return chart.chart_lines(run, sweep, width, height, options, glyphs)

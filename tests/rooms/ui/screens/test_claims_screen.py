@@ -1,21 +1,17 @@
 """The claims in the app: K opens them, the cursor explains one, enter measures what it needs, never beside a run."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.app import fake_run
-from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from cpugpu_tui.analysis.claim_numbers import TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
-from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of
+from cpugpu_tui.compare.claims import judge_all, numbers_of
 from cpugpu_tui.decide.comparison import CPU_WINS, Comparison
-from cpugpu_tui.model import LATENCY, Case, Ceilings, Event
+from cpugpu_tui.model import LATENCY, Case
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -32,20 +28,20 @@ SLOWER = TimedCase(
 class SavingBackend(fake_run.FakeBackend):
     """A backend with saved runs; counts how often they are read."""
 
-    def __init__(self, *points: TimedCase) -> None:
+    def __init__(self, *points):
         super().__init__()
         self.points, self.read_times = points, 0
 
-    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
+    def claim_points(self, run, ceilings):
         self.read_times += 1
         return self.points
 
 
-def text_of(pilot: Pilot[Any], selector: str) -> str:
+def text_of(pilot, selector):
     return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 
-async def show(pilot: Pilot[Any], claim_id: str = "") -> ClaimsScreen:
+async def show(pilot, claim_id=""):
     """Open the page, and move to a claim."""
     await pilot.press("K")
     await fake_run.settled(pilot, lambda: isinstance(pilot.app.screen, ClaimsScreen))
@@ -109,7 +105,7 @@ async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_fo
         assert "in this run" in text_of(pilot, "#about")
 
 
-def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
+def whole(cases, cpu_ns, gpu_ns):
     return [event for case in cases for event in (*fake_run.rounds(case, cpu_ns, gpu_ns), fake_run.finished(case))]
 
 
@@ -170,7 +166,7 @@ async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measur
 # ------------------------------------------------------------------ small and plain terminals
 
 
-def longest(each: JudgedClaim) -> JudgedClaim:
+def longest(each):
     here = "Flat up to 1,000,000 (20.0 µs at 100), then it rises: 421 µs at 100,000,000, ×21.0. At 100 the GPU itself "
     here += "works 10% of that time; the rest is launching and waiting, whatever the size."
     return replace(each, here=here, sources=("run 1002", "run 1003"))

@@ -3,20 +3,17 @@
 import random
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.fake_run import finished as case_finished
 from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
-from textual.pilot import Pilot
 
 from cpugpu_tui.analysis.compare import FALSE_SHARE, judge
 from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import DEVICE, DevicesFound, Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.model import DEVICE, DevicesFound, Event, RunFinished, RunStarted
 from cpugpu_tui.render.comparison import interval_text
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import folded, measured
@@ -32,7 +29,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 SWEEP = build_plan(PlanRequest(("matmul",), sizes="64,256"))
 
 
-def run_stream(run_id: str, series: str, number: int, gpu_factor: float, torch: str, plan: Plan = SWEEP) -> list[Event]:
+def run_stream(run_id, series, number, gpu_factor, torch, plan=SWEEP):
     """A finished run of a series; its times wander by 0.3 % from run to run."""
     wander = random.Random(run_id)
     environment = {**fake_run.ENVIRONMENT, "torch": torch}
@@ -60,16 +57,16 @@ def store(tmp_path):
     store.close()
 
 
-def text_of(pilot: Pilot[Any], selector: str) -> str:
+def text_of(pilot, selector):
     return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 
-def status_of(pilot: Pilot[Any]) -> str:
+def status_of(pilot):
     main = next(screen for screen in pilot.app.screen_stack if isinstance(screen, MainScreen))
     return "\n".join(plain(line) for line in main.query_one(StatusPane).lines)
 
 
-async def compare(pilot: Pilot[Any]) -> None:
+async def compare(pilot):
     await pilot.press("c")
     await fake_run.settled(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
     await fake_run.settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
@@ -187,28 +184,6 @@ async def test_after_a_run_the_status_line_compares_with_the_baseline(store):
         await fake_run.settled(pilot, lambda: "vs main" in status_of(pilot))
         assert "GPU +1" in status_of(pilot)
         assert "too few runs" in status_of(pilot)
-
-
-async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_the_baseline(store):
-    store.set_baseline("main", "old")
-    request = PlanRequest(("matmul",), sizes="64,256")
-    async with fake_run.opened(fake_run.new_app(request, HistoryBackend(store))) as pilot:
-        session = await fake_run.start_run(pilot)
-        for index in range(3):
-            store.import_run(run_stream(f"fresh{index}", session.series_id, 30 + index, 1.3, "2.11.0"))
-        await fake_run.finish(pilot, session)
-        await fake_run.settled(pilot, lambda: "4 slower of 6" in status_of(pilot))
-
-
-async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store):
-    backend = HistoryBackend(store)
-    async with fake_run.opened(fake_run.new_app(backend=backend)) as pilot:
-        await open_newest(pilot)
-        backend.outbox, backend._no_store = None, StoreError("The disk is full.", "Free some space.")
-        await pilot.press("b", "enter")
-        await fake_run.settled(pilot, lambda: pilot.app.state.problem is not None)
-        assert "disk is full" in str(pilot.app.state.problem)
-        assert store.baselines() == {}
 
 
 async def test_neither_is_possible_beside_a_live_run_or_without_one(store):

@@ -1,18 +1,16 @@
 """What a person reads in the detail of a row."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
-from tests.helpers.app.fake_run import opened, settled, start_run
 from tests.helpers.golden import assert_golden, paragraphs
-from tests.rooms.ui.screens.test_machine_screen import CPU, GPU, text_of
+from tests.rooms.ui.screens.test_machine_screen import CPU, GPU
 
 from cpugpu_tui import model
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import plain
-from cpugpu_tui.ui.screens.detail import DetailScreen, detail_lines
+from cpugpu_tui.ui.screens.detail import detail_lines
 from cpugpu_tui.ui.screens.detail.device_times import distribution
 
 ALL, ONE = model.Case("matmul", 64), model.Case("matmul", 64, threads=1)
@@ -24,23 +22,21 @@ GPU_NS = 24_000.0
 APART = "Where the GPU's time goes"
 
 
-def calls(ns: float, count: int = 25, slow: Sequence[float] = ()) -> tuple[float, ...]:
+def calls(ns, count=25, slow=()):
     """Calls of different lengths within a few percent, the last of them as slow as told."""
     return (*(ns * (1 + 0.001 * (k * 7 % 31)) for k in range(count - len(slow))), *slow)
 
 
-def half(
-    case: model.Case, device: str, index: int, samples: dict[str, tuple[float, ...]], *marks: str
-) -> model.DeviceSampled:
+def half(case, device, index, samples, *marks):
     return model.DeviceSampled(
         case=case.key, device=device, round_index=index, calls_per_block=100, samples=samples, marks=marks
     )
 
 
 def timed(
-    case: model.Case = ALL, cpu_ns: float = 9_000.0, gpu_ns: float = GPU_NS, gpu: dict[str, float] | None = None,
-    singles: int = 25, slow: Sequence[float] = (), threads: int = 16,
-) -> list[model.Event]:  # fmt: skip
+    case = ALL, cpu_ns = 9_000.0, gpu_ns = GPU_NS, gpu = None,
+    singles = 25, slow = (), threads = 16,
+):  # fmt: skip
     """A case in eight rounds; `gpu` is measured once a round beside latency, `slow` are calls of the GPU's last one."""
     events: list[model.Event] = [
         model.CaseStarted(case=case.key, flops=2.0 * 64**3, bytes_moved=12.0 * 64**2, operations=1)
@@ -64,9 +60,7 @@ def timed(
     return [*events, model.CaseFinished(case=case.key, check=model.Check("float64 on the CPU", 3e-7, 1e-3))]
 
 
-def run_of(
-    *events: model.Event, devices: tuple[model.Device, ...] = DEVICES, ceilings: tuple[model.Ceilings, ...] = (CPU, GPU)
-) -> RunState:
+def run_of(*events, devices=DEVICES, ceilings=(CPU, GPU)):
     plan = model.Plan("matmul", (ALL, ONE), ceilings=ceilings)
     state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={"torch": "2.11.0"}))
     for event in (model.DevicesFound(devices=devices), *events):
@@ -74,28 +68,26 @@ def run_of(
     return state
 
 
-def read(run: RunState, width: int = 120, glyphs: Glyphs = UNICODE) -> list[str]:
+def read(run, width=120, glyphs=UNICODE):
     return [plain(line).rstrip() for line in detail_lines(run.rows[ALL.key], run, width, glyphs)]
 
 
-def section(lines: Iterable[str], heading: str) -> list[str]:
+def section(lines, heading):
     """The lines under a heading, up to the next blank one."""
     lines = list(lines)
     first = next(index for index, line in enumerate(lines) if line.startswith(heading))
     return lines[first + 1 : [*lines, ""].index("", first)]
 
 
-def squeezed(lines: Iterable[str]) -> list[str]:
+def squeezed(lines):
     return [" ".join(line.split()) for line in lines]
 
 
-def halves(
-    device: str, samples: dict[str, tuple[float, ...]], *marks: str, count: int = 8
-) -> list[model.DeviceSampled]:
+def halves(device, samples, *marks, count=8):
     return [half(ALL, device, index, samples, *marks) for index in range(1, count + 1)]
 
 
-def alone(*events: model.Event) -> RunState:
+def alone(*events):
     """A run of the CPU's samples alone, in a row that goes on."""
     return run_of(model.CaseStarted(case=ALL.key), *events)
 
@@ -173,7 +165,7 @@ def test_every_sample_is_in_a_bin_or_an_outlier():
 # ------------------------------------------------------------------ the whole page
 
 
-def everything() -> RunState:
+def everything():
     placed = model.TensorsPlaced(case=ALL.key, device="cuda:0", inputs=("12 parameters on cuda:0",) * 2, results=())
     return run_of(*timed(gpu=PARTS | MOVES, slow=(9e5,)), placed, *timed(ONE, cpu_ns=27_000.0, threads=1))
 
@@ -193,19 +185,3 @@ def test_the_answer_comes_first_then_why_then_each_device():
     at = [next(index for index, line in enumerate(lines) if line.startswith(heading)) for heading in headings]
     assert (at, at[0]) == (sorted(at), 0)
     assert all(lines[index - 1] == "" for index in at[1:]), "a blank line before each part"
-
-
-async def test_the_app_shows_it_and_it_scrolls():
-    async with opened(size=(80, 24)) as pilot:
-        session = await start_run(pilot)
-        case = session.plan.cases[0]
-        for event in timed(gpu=PARTS | MOVES):
-            session.put(replace(event, case=case.key))
-        session.gap(case)
-        await settled(pilot, lambda: pilot.app.state.run.rows[case.key].status == "ok")
-        await pilot.press("home", "enter")
-        await settled(pilot, lambda: isinstance(pilot.app.screen, DetailScreen))
-        assert APART in text_of(pilot, "#page-text")
-        before = pilot.app.screen.query_one("#page").scroll_y
-        await pilot.press("G")
-        await settled(pilot, lambda: pilot.app.screen.query_one("#page").scroll_y > before)

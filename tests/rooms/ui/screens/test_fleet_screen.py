@@ -3,27 +3,24 @@
 import queue
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import psutil
 import pytest
 from rich.cells import cell_len
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import FAST, PATIENCE_S, Witness
-from textual.pilot import Pilot
 
 from cpugpu_tui import model
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.session.fleet_running import Deliver, Fleet, FleetPlan
+from cpugpu_tui.session.fleet_running import Fleet, FleetPlan
 from cpugpu_tui.session.fleet_state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.app_state import FleetOptions
 from cpugpu_tui.ui.fleet import FleetApp
-from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
-from cpugpu_tui.ui.keys import COMMAND_BY_ID, DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.glyphs import UNICODE
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen, case_name, host_line, name_width
 from cpugpu_tui.ui.screens.help import HelpScreen
@@ -35,31 +32,31 @@ LOST = HostChanged("unreachable", "The connection to gpu2 was lost.", "Run it ag
 class ScriptedFleet(Fleet):
     """Tells what a test puts in, and takes note of what is asked of it."""
 
-    def __init__(self, names: str) -> None:
+    def __init__(self, names):
         super().__init__(FleetPlan(hosts_of([names]), PLAN))
         self.wanted: queue.Queue[tuple[str, Told] | None] = queue.Queue()
         self.asked: list[str] = []
 
-    def put(self, host: str, *told: Told) -> None:
+    def put(self, host, *told):
         for each in told:
             self.wanted.put((host, each))
 
-    def run(self, deliver: Deliver) -> None:
+    def run(self, deliver):
         while (told := self.wanted.get()) is not None:
             deliver(*told)
 
-    def stop(self) -> None:
+    def stop(self):
         self.asked.append("stop")
         self._stop.set()
 
-    def kill(self) -> None:
+    def kill(self):
         self.asked.append("kill")
         for name in [host.host for host in self._asked.hosts]:
             self.put(name, HostChanged(STOPPED, "Stopped by request."))
         self.wanted.put(None)
 
 
-def begin(plan: model.Plan = PLAN, gpus: int = 2) -> list[Told]:
+def begin(plan=PLAN, gpus=2):
     gpu = tuple(model.Device(f"cuda:{index}", "NVIDIA H200", f"GPU-{index}") for index in range(gpus))
     return [
         HostChanged(CONNECTING), model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}, number=7),
@@ -67,7 +64,7 @@ def begin(plan: model.Plan = PLAN, gpus: int = 2) -> list[Told]:
     ]  # fmt: skip
 
 
-def timed(index: int, cpu_ns: float, *gpu_ns: float) -> list[Told]:
+def timed(index, cpu_ns, *gpu_ns):
     key, events = PLAN.cases[index].key, list[model.Event]()
     for number in range(1, 9):
         for device, each_ns in zip(("cpu", "cuda:0", "cuda:1"), (cpu_ns, *gpu_ns), strict=False):
@@ -76,17 +73,12 @@ def timed(index: int, cpu_ns: float, *gpu_ns: float) -> list[Told]:
     return [*events, model.CaseFinished(case=key)]
 
 
-def done() -> list[Told]:
+def done():
     return [model.RunFinished(status="done"), HostChanged(DONE)]
 
 
 @asynccontextmanager
-async def opened(
-    names: str = "gpu[1-3]",
-    size: tuple[int, int] = (120, 40),
-    glyphs: Glyphs = UNICODE,
-    keymap: Keymap = DEFAULT_KEYMAP,
-) -> AsyncIterator[tuple[Pilot[Any], ScriptedFleet]]:
+async def opened(names="gpu[1-3]", size=(120, 40), glyphs=UNICODE, keymap=DEFAULT_KEYMAP):
     fleet = ScriptedFleet(names)
     state = FleetState.of(hosts_of([names]))
     app = FleetApp(fleet, state, lambda _host, _told: None, FleetOptions(keymap=keymap), glyphs)
@@ -96,7 +88,7 @@ async def opened(
         app.running.wait(PATIENCE_S)
 
 
-async def settled(pilot: Pilot[Any], has_come: Callable[[], bool]) -> None:
+async def settled(pilot, has_come):
     gives_up_s = time.monotonic() + PATIENCE_S
     while not has_come():
         assert time.monotonic() < gives_up_s, text_of(pilot)
@@ -104,12 +96,12 @@ async def settled(pilot: Pilot[Any], has_come: Callable[[], bool]) -> None:
     await pilot.pause()
 
 
-def text_of(pilot: Pilot[Any], selector: str = "") -> str:
+def text_of(pilot, selector=""):
     found = pilot.app.screen.query(selector or "Lines").results(Lines)
     return "\n".join(plain(line) for lines in found for line in lines.lines)
 
 
-async def shown(pilot: Pilot[Any], *texts: str) -> None:
+async def shown(pilot, *texts):
     await settled(pilot, lambda: all(text in text_of(pilot) for text in texts))
 
 

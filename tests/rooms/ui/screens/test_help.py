@@ -1,14 +1,12 @@
 """Help: the keys of the focused pane by group on one screen, then all keys and words."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.helpers.app.fake_run import opened, settled
 from tests.helpers.app.looking import done_run, text_of
 from tests.rooms.ui.screens.test_fleet_screen import opened as fleet_opened
 from tests.rooms.ui.test_footer import ASKED_IN_ON_KEY, action_of, app_with_history
-from textual.pilot import Pilot
 
 from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP, GROUPS
 from cpugpu_tui.ui.screens.fleet import FleetList
@@ -20,7 +18,7 @@ from cpugpu_tui.ui.screens.run_list import RunList
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 
 
-def keys_of(topic: str) -> list[tuple[str, str]]:
+def keys_of(topic):
     """Each key that the first page of a topic shows, with its group."""
     groups = grouped(PANES[topic], DEFAULT_KEYMAP)
     return [(key, group) for group, rows in groups.items() for keys, _ in rows for key in keys.split()]
@@ -48,7 +46,7 @@ def test_each_key_is_in_one_group(topic):
 
 
 def test_every_page_has_its_own_help():
-    def kinds(kind: type[Page]) -> list[type[Page]]:
+    def kinds(kind):
         return [kind, *(each for below in kind.__subclasses__() for each in kinds(below))]
 
     shared = {Page, ListPage, RunList, FleetList, HelpScreen}
@@ -78,7 +76,7 @@ async def test_each_key_that_help_names_does_something_there(topic, keys):
         assert PANES[topic].name in text_of(pilot, "#page-title")
 
 
-def topic_of(pilot: Pilot[Any]) -> str:
+def topic_of(pilot):
     screen = pilot.app.screen
     return screen.TOPIC if isinstance(screen, Page) else screen.focused_pane
 

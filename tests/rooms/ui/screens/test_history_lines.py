@@ -2,14 +2,12 @@
 
 import unicodedata
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.looking import screen_lines, text_of
 from tests.helpers.app.saved_runs import NOW_NS, SWEEP, HistoryBackend, app_with, list_runs, listed, stream
-from textual.pilot import Pilot
 
 from cpugpu_tui.render.outcomes import Outcome
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -76,7 +74,7 @@ async def test_a_list_tells_dtype_sizes_and_answer_and_is_filtered_by_them(store
         assert text_of(pilot, "#wrong") == ""
 
 
-def under_each_other(pilot: Pilot[Any], above: str, below: str) -> bool:
+def under_each_other(pilot, above, below):
     """Whether one widget ends where the other begins."""
     regions = [pilot.app.screen.query_one(each).region for each in (above, below)]
     return regions[0].bottom == regions[1].y
@@ -143,7 +141,7 @@ async def test_a_name_that_no_baseline_can_have_is_refused_below_the_field(store
         await settled(pilot, lambda: store.baselines() == {"good": "of-a"})
 
 
-async def name_baseline(pilot: Pilot[Any], name: str) -> None:
+async def name_baseline(pilot, name):
     """Type the name of a baseline for the newest run."""
     await list_runs(pilot)
     await pilot.press("b", "ctrl+u")
@@ -166,7 +164,7 @@ async def test_marking_and_comparing_are_in_the_footer_of_the_smallest_terminal(
         assert len(listed(pilot)) == 3
 
 
-def harmless(pilot: Pilot[Any], size: tuple[int, int]) -> None:
+def harmless(pilot, size):
     """Assert that the screen holds no control or format characters, and that each line has its cells."""
     lines = screen_lines(pilot)
     assert [each for line in lines for each in line if unicodedata.category(each) in ("Cc", "Cf")] == []

@@ -1,9 +1,6 @@
 """The machine card in the app: m opens it, esc closes it, M alone measures, and never beside a run."""
 
-from typing import Any
-
 from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, settled, start_run, whole_sweep
-from textual.pilot import Pilot
 
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Line, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
@@ -34,19 +31,19 @@ GPU = Ceilings(
 class KnowingBackend(FakeBackend):
     """A backend whose store knows this machine."""
 
-    def __init__(self, *known: Ceilings) -> None:
+    def __init__(self, *known):
         super().__init__()
         self.known = known
 
-    def ceilings(self) -> tuple[Ceilings, ...]:
+    def ceilings(self):
         return self.known
 
 
-def text_of(pilot: Pilot[Any], selector: str) -> str:
+def text_of(pilot, selector):
     return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 
-async def measuring(pilot: Pilot[Any], key: str = "M") -> Any:
+async def measuring(pilot, key="M"):
     """Press the key, wait until the first step is said; return the session."""
     app = pilot.app
     await settled(pilot, lambda: app.state.agent_ready)

@@ -8,7 +8,7 @@ from tests.helpers.golden import assert_golden, paragraphs
 from tests.rooms.ui.screens.test_detail import ALL, GPU_NS, half, read, run_of, section, squeezed, timed
 
 from cpugpu_tui.model import LATENCY, DeviceSampled, EnergyMeasured, GpuProcess, MachineRead, Reading, Simulation
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 
 CALM = {
     "sm_clock_mhz": 1980.0, "temperature_c": 36.0, "memory_used_bytes": 1e9, "energy_mj": 5e9,
@@ -17,7 +17,7 @@ CALM = {
 OURS = GpuProcess(4711, 10**9, "ada", "agent", own=True)
 
 
-def edge(name: str, processes: Any = (OURS,), **values: float) -> MachineRead:
+def edge(name, processes=(OURS,), **values):
     readings = {key: Reading(value) for key, value in {**CALM, **values}.items()}
     return MachineRead(
         case=ALL.key, device="cuda:0", edge=name, readings=readings, processes=processes,
@@ -25,7 +25,7 @@ def edge(name: str, processes: Any = (OURS,), **values: float) -> MachineRead:
     )  # fmt: skip
 
 
-def watched_half(index: int = 9, watched_ns: float = 50e6, **throttled_ns: float) -> DeviceSampled:
+def watched_half(index=9, watched_ns=50e6, **throttled_ns):
     samples = {LATENCY: (GPU_NS,) * 5}
     throttled = {word.replace("_", "-"): ns for word, ns in throttled_ns.items()}
     return DeviceSampled(
@@ -34,12 +34,12 @@ def watched_half(index: int = 9, watched_ns: float = 50e6, **throttled_ns: float
     )  # fmt: skip
 
 
-def measured(**changes: Any) -> EnergyMeasured:
+def measured(**changes):
     usual: dict[str, Any] = {"calls": 1000, "elapsed_ns": 1.6e9, "tick_ns": 1e8, "begin_mj": 1e9, "end_mj": 1e9 + 560e3}
     return EnergyMeasured(**{"case": ALL.key, "device": "cuda:0", **usual, **changes})
 
 
-def raw(*events: Any, width: int = 100, glyphs: Glyphs = UNICODE) -> list[str]:
+def raw(*events, width=100, glyphs=UNICODE):
     started, *rest = timed()
     return section(read(run_of(started, edge("begin"), *rest, *events), width, glyphs), "cuda:0")
 

@@ -6,7 +6,6 @@ import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled, start_run
 from tests.helpers.app.looking import text_of
 from tests.helpers.app.saved_runs import SWEEP, HistoryBackend, list_runs, stream
-from textual.pilot import Pilot
 
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP, Situation
@@ -20,7 +19,7 @@ ALL = [
 ]
 
 
-def lines(pilot: Pilot[None]) -> list[str]:
+def lines(pilot):
     return [line for line in text_of(pilot, "#found").splitlines() if line.strip()]
 
 

@@ -1,6 +1,5 @@
 """The telemetry page of all GPUs: histories in fixed ranges, what is wrong, and who uses the GPUs."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,9 +9,8 @@ from tests.helpers.golden import assert_golden, paragraphs
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Device, Reading, TelemetryRead
-from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.telemetry.sampler import aged
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, means
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, means
 from cpugpu_tui.ui.panes.lines import plain, width_of
 from cpugpu_tui.ui.screens.gpu.overview import overview_lines
 
@@ -21,11 +19,11 @@ SIZES = {"80x24": (76, 22), "120x40": (116, 38), "200x60": (196, 58), "300x80": 
 SHARES = {"kernel_active_pct": Reading(41.0), "cpu_cores": Reading(1.6)}
 
 
-def lines_of(known: TelemetryState, size: str = "120x40", glyphs: Glyphs = UNICODE) -> list[str]:
+def lines_of(known, size="120x40", glyphs=UNICODE):
     return [plain(line) for line in overview_lines(known, (), *SIZES[size], glyphs)]
 
 
-def block_of(lines: Sequence[str], label: str) -> list[str]:
+def block_of(lines, label):
     """Return the lines of one GPU or the host."""
     first = next(at for at, line in enumerate(lines) if line.startswith(label))
     ends = (at for at, line in enumerate(lines[first + 1 :], first + 1) if line[:1] in ("G", "h", "!", ""))
@@ -45,13 +43,13 @@ LIMITLESS = gpu(values={"power_limit_mw": Reading(None, "not-supported"), "memor
                         "slowdown_temperature_c": Reading(None, "not-supported")}, throttle=())  # fmt: skip
 
 
-def share_of_range(share: float) -> tuple[TelemetryRead, ...]:
+def share_of_range(share):
     """150 sweeps in which every history has this share of its range."""
     tops = {"kernel_active_pct": 100.0, "memory_used_bytes": 150e9, "power_mw": 700_000.0, "temperature_c": 87.0}
     return (sweep(*[gpu(values={key: top * share for key, top in tops.items()})] * 8),) * 150
 
 
-def moving_for(seconds: int, gpus: int = 8) -> tuple[TelemetryRead, ...]:
+def moving_for(seconds, gpus=8):
     """Eight GPUs whose values jump; the first one has processes."""
     reads = (moving(second, gpus) for second in range(seconds))
     return tuple(replace(read, gpus=(replace(read.gpus[0], processes=PROCESSES), *read.gpus[1:])) for read in reads)

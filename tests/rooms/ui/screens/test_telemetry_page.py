@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, new_app, opened, settled
@@ -20,11 +19,10 @@ from tests.helpers.app.machine_readings import (
     text_of,
 )
 from tests.helpers.golden import assert_golden, paragraphs
-from textual.pilot import Pilot
 
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
-from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
+from cpugpu_tui.model import Device, GpuProcess, Reading
 from cpugpu_tui.telemetry.sampler import aged
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import Lines, plain, width_of
@@ -35,11 +33,11 @@ from cpugpu_tui.ui.screens.main import MainScreen
 WIDTHS = (76, 116, 196)
 
 
-def page_of(seen: GpuTelemetry, width: int = 76) -> str:
+def page_of(seen, width=76):
     return text_of(gpu_lines(seen, state(*[sweep(seen)] * 3), (), width, UNICODE))
 
 
-def row_of(text: str, label: str) -> str:
+def row_of(text, label):
     return next(line for line in text.splitlines() if line.strip().startswith(label))
 
 
@@ -114,16 +112,16 @@ def test_at_200x60_a_gpu_fits_without_scrolling():
 # ------------------------------------------------------------------ how a person gets there
 
 
-def shown(pilot: Pilot[Any], part: str = "#page-text") -> str:
+def shown(pilot, part="#page-text"):
     return text_of(list(pilot.app.screen.query_one(part, Lines).lines))
 
 
-async def zoomed(pilot: Pilot[Any]) -> None:
+async def zoomed(pilot):
     await pilot.press("tab", "z")
     await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen) and bool(shown(pilot)))
 
 
-def app_with(read: TelemetryRead) -> Any:
+def app_with(read):
     return new_app(backend=FakeBackend(telemetry=read))
 
 

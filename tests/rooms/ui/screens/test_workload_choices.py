@@ -122,14 +122,3 @@ async def test_a_default_is_text_that_can_be_continued_and_an_empty_field_shows_
         await pilot.press("ctrl+u")
         assert "100,1000,10000,1e5,1e6,1e7,1e8" in said(pilot)
         assert form.check().request.sizes is None
-
-
-async def test_a_number_replaces_the_default_of_its_field_or_continues_it_after_an_arrow_key():
-    async with opened(size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        await at(pilot, "max_seconds")
-        await pilot.press(*"20")
-        await at(pilot, "repeat")
-        await pilot.press("right", "2")
-        request = form.check().request
-        assert (request.max_seconds, request.repeat) == (20.0, 12)

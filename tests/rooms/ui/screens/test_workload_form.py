@@ -1,12 +1,10 @@
 """The form of a workload's parameters: choosers, editable defaults, errors under fields, and the estimate."""
 
 import re
-from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import DEVICES, FakeBackend, FakeSession, new_app, opened, reach_gap, settled, start_run
+from tests.helpers.app.fake_run import DEVICES, FakeBackend, new_app, opened, reach_gap, settled, start_run
 from tests.helpers.app.looking import screen_lines, text_of
-from textual.pilot import Pilot
 
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.model import Device, DevicesFound
@@ -22,31 +20,31 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 TWO = DevicesFound(devices=(*DEVICES, Device("cuda:1", "NVIDIA A100", "GPU-2", 80 << 30)))
 
 
-async def session_of(pilot: Pilot[Any]) -> FakeSession:
+async def session_of(pilot):
     await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
     return pilot.app.backend.sessions[-1]  # type: ignore[no-any-return]
 
 
-async def open_form(pilot: Pilot[Any]) -> WorkloadForm:
+async def open_form(pilot):
     await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("enter")
     await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm) and not pilot.app.state.surveying)
     return pilot.app.screen  # type: ignore[no-any-return]
 
 
-async def at(pilot: Pilot[Any], field: str) -> Any:
+async def at(pilot, field):
     widget = pilot.app.screen.query_one(f"#{field}")
     widget.focus()
     await pilot.pause()
     return widget
 
 
-def said(pilot: Pilot[Any]) -> str:
+def said(pilot):
     """What the screen says, lines joined and frames left out."""
     return " ".join(" ".join(line.replace("│", " ") for line in screen_lines(pilot)).split())
 
 
-def earlier(request: PlanRequest, seconds: float) -> Earlier:
+def earlier(request, seconds):
     return Earlier({likeness(to_plain(build_plan(request))): (12, int(seconds * 1e9))}, {})
 
 
@@ -59,15 +57,6 @@ async def test_every_field_and_what_they_will_take_are_on_the_screen_at_once(siz
                       "cases", "time", "memory", "enter run", "esc close, keep changes"):  # fmt: skip
             assert label in text, label
         assert pilot.app.screen.query_one("#box").max_scroll_y == 0
-
-
-async def test_at_200x60_it_begins_where_the_workloads_are_and_leaves_the_telemetry_in_sight():
-    async with opened(size=(200, 60)) as pilot:
-        column = pilot.app.screen.query_one("#workload").region
-        await open_form(pilot)
-        assert pilot.app.screen.query_one("#box").region.offset == column.offset
-        for text in ("Telemetry", "kernel-active", "float64 [float32] tf32  bfloat16  float16"):
-            assert text in " ".join(screen_lines(pilot))
 
 
 async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported():
@@ -125,16 +114,6 @@ async def test_the_list_is_left_at_its_ends_for_the_fields_above_and_below():
         assert form.focused is form.query_one("#repeat")
 
 
-async def test_why_there_is_no_gpu_to_choose_is_said_beside_the_devices():
-    backend = FakeBackend()
-    backend.devices = DevicesFound(devices=DEVICES[:1], no_gpu="CUDA_VISIBLE_DEVICES is empty. Unset it.")
-    async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        form.query_one("#devices").focus()
-        await pilot.pause()
-        assert str(backend.devices.no_gpu) in said(pilot)
-
-
 async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monkeypatch):
     async with opened(size=(80, 24)) as pilot:
         asked: list[str] = []
@@ -177,24 +156,6 @@ async def test_more_memory_than_there_is_warns_before_anything_runs():
         await pilot.press("ctrl+u", *"200000")
         for fact in ("447 GiB", "matmul 200,000", "210 GiB free"):
             assert fact in said(pilot)
-
-
-async def test_the_hint_stands_under_the_field_one_is_at_and_what_is_wrong_under_its_own():
-    async with opened(size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        assert "16,32,64" in text_of(pilot, "#sizes-hint")
-        await pilot.press("x", "down")
-        assert "'2048x'" in text_of(pilot, "#sizes-hint")
-        assert "left and right" in text_of(pilot, "#dtype-hint")
-        assert not form.query_one("#scale-hint").display
-
-
-async def test_the_workload_pane_says_it_too_where_there_is_room():
-    for size in SIZES[1:]:
-        async with opened(size=size) as pilot:
-            pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
-            await settled(pilot, lambda pilot=pilot: "about 9.1 s" in said(pilot))
-            assert "48 MiB" in said(pilot)
 
 
 def test_an_error_of_a_field_names_its_value_then_the_remedy(words):

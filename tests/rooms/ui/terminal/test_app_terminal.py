@@ -26,7 +26,7 @@ def start(tmp_path):
     """Starts the app on a simulated machine; `pace` is real seconds per virtual second."""
     with ExitStack() as stack:
 
-        def started(pace: float = 0.0, columns: int = 120, rows: int = 40, **env: str) -> PtyApp:
+        def started(pace=0.0, columns=120, rows=40, **env):
             command = [sys.executable, REAL_APP, tmp_path, str(pace)]
             app = stack.enter_context(PtyApp(command, columns=columns, rows=rows, env=env))
             app.until_text("ready")
@@ -43,24 +43,24 @@ def test_a_key_typed_at_the_first_frame_is_obeyed(tmp_path):
         until_done(app)
 
 
-def run_slowly(app: PtyApp, until: str = r"\d of 6") -> None:
+def run_slowly(app, until=r"\d of 6"):
     """Start a run and wait until rounds are timed."""
     app.send("r")
     app.until(lambda app: re.search(until, app.text) is not None)
 
 
-def until_done(app: PtyApp) -> None:
+def until_done(app):
     """Wait for the end of a run."""
     app.until(lambda app: re.search(r"done, \d+ cases", app.text) is not None)
 
 
-def all_agents(pid: int) -> set[int]:
+def all_agents(pid):
     """Return the pids of the app's children, of all its threads."""
     tasks = Path(f"/proc/{pid}/task")
     return {int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()}
 
 
-def saved(folder: Path) -> list[object]:
+def saved(folder):
     store = Store.open(folder / "results.db")
     try:
         return list(store.load(store.find("latest")))
@@ -171,7 +171,7 @@ def test_resized_during_a_run_it_lays_itself_out_anew(start):
     app.until_text("Workload 1/")
 
 
-def is_whole(app: PtyApp) -> bool:
+def is_whole(app):
     """Whether a finished run is on the screen: each pane once, and the footer in the last line."""
     parts = (
         "done",
@@ -215,7 +215,7 @@ def test_a_scrollbar_is_dragged_and_no_other_movement_is_asked_for(start):
     app.until_text("Presets and workloads")
     column = 79  # the bar's
 
-    def is_scrolled(app: PtyApp) -> bool:
+    def is_scrolled(app):
         app.send(f"\x1b[<0;{column};3M\x1b[<32;{column};12M")  # what comes before the bar is there is dropped
         return "Presets and workloads" not in app.text
 

@@ -1,11 +1,8 @@
 """Every screen without UTF-8 is ASCII at every size."""
 
-from typing import Any
-
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, opened, settled
 from tests.helpers.app.looking import done_run, screen_lines
-from textual.pilot import Pilot
 
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
@@ -18,7 +15,7 @@ IN_PLACE = ("slash", "escape", "z", "z", "w", "w", "g w w", "g")
 """Keys that change the main screen."""
 
 
-def strange(pilot: Pilot[Any]) -> set[str]:
+def strange(pilot):
     """Return the characters on the screen outside ASCII."""
     return {char for line in screen_lines(pilot) for char in line if ord(char) > 126}
 

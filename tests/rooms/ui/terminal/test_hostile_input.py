@@ -20,16 +20,16 @@ def app(tmp_path):
         yield started
 
 
-def cpu_s(app: PtyApp) -> float:
+def cpu_s(app):
     fields = Path(f"/proc/{app.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def resident_mb(app: PtyApp) -> float:
+def resident_mb(app):
     return int(Path(f"/proc/{app.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def leaves_on_sigterm(app: PtyApp) -> bool:
+def leaves_on_sigterm(app):
     app.signal(signal.SIGTERM)
     return app.exit_code(LONG_S) == 143
 

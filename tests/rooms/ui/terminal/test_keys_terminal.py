@@ -3,14 +3,13 @@
 import base64
 import re
 import sys
-from pathlib import Path
 
 from tests.helpers.app.pty_app import PtyApp
 
 SIMULATED = [sys.executable, "-m", "cpugpu_tui", "--simulate", "default", "--no-save"]
 
 
-def configured(folder: Path, text: str) -> dict[str, str]:
+def configured(folder, text):
     """Return an environment with this config file."""
     path = folder / "config" / "cpugpu-tui" / "config.toml"
     path.parent.mkdir(parents=True)

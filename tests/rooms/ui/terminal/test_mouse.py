@@ -3,7 +3,6 @@
 import sys
 from contextlib import closing
 from random import Random
-from typing import Any
 
 import psutil
 import pytest
@@ -12,8 +11,6 @@ from tests.helpers.app.looking import done_run, screen_lines
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
 from textual import events
-from textual.pilot import Pilot
-from textual.widget import Widget
 
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.store import Store
@@ -27,7 +24,7 @@ from cpugpu_tui.ui.terminal.bounded_input import Paste, TerminalInput, keys_of
 from cpugpu_tui.ui.terminal.textual_internals import ClickDriver
 
 
-def column_x(table: TimingTable, wanted: str) -> int:
+def column_x(table, wanted):
     """Return a cell inside this column."""
     start = 0
     for key, column in table.columns.items():
@@ -37,7 +34,7 @@ def column_x(table: TimingTable, wanted: str) -> int:
     raise AssertionError(wanted)
 
 
-async def on_footer(pilot: Pilot[Any], label: str) -> None:
+async def on_footer(pilot, label):
     """Click a label in the last line."""
     await settled(pilot, lambda: label in screen_lines(pilot)[-1])
     await pilot.click(KeysPane, offset=(screen_lines(pilot)[-1].index(label) + 1, 0))
@@ -94,7 +91,7 @@ async def test_a_click_highlights_a_workload_and_a_double_click_opens_its_form()
         await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm))
 
 
-async def turn(pilot: Pilot[Any], kind: type[events.MouseScrollDown | events.MouseScrollUp], widget: Widget) -> None:
+async def turn(pilot, kind, widget):
     """Turn the wheel over a widget by one line."""
     x, y = widget.region.offset
     pilot.app.post_message(
@@ -115,7 +112,7 @@ async def test_the_wheel_moves_the_cursor_of_the_palette_and_of_pages(tmp_path):
             await wheel_goes_there_and_back(pilot, "#list", "index")
 
 
-async def wheel_goes_there_and_back(pilot: Pilot[Any], list_id: str, cursor: str) -> None:
+async def wheel_goes_there_and_back(pilot, list_id, cursor):
     for kind, place in ((events.MouseScrollDown, 1), (events.MouseScrollUp, 0)):
         await turn(pilot, kind, pilot.app.screen.query_one(list_id))
         assert getattr(pilot.app.screen, cursor) == place
@@ -142,7 +139,7 @@ def test_invalid_clicks_press_no_keys_however_they_are_cut(sent, keys, step):
     assert found == keys
 
 
-def flood(count: int, columns: int, rows: int) -> bytes:
+def flood(count, columns, rows):
     """Return so many movements, presses, releases and turns of the wheel; some are nowhere, some are cut."""
     random = Random(7)
     found = []

@@ -5,7 +5,6 @@ import signal
 import sys
 import termios
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -24,7 +23,7 @@ GONE_WITHIN_S = 60.0
 class Visit:
     """The app on a simulated machine, with a help page that never returns."""
 
-    def __init__(self, folder: Path, wedge: str, *, ignore: signal.Signals | None = None) -> None:
+    def __init__(self, folder, wedge, *, ignore=None):
         command = [sys.executable, REAL_APP, folder, "0.5", wedge]
         if ignore is not None:
             command = ["sh", "-c", f'trap "" {ignore.name[3:]}; exec "$@"', "sh", *command]
@@ -32,7 +31,7 @@ class Visit:
         self.before = termios.tcgetattr(self.app._master)
         self.folder = folder
 
-    def run_and_wedge(self) -> list[psutil.Process]:
+    def run_and_wedge(self):
         """Finish a case, then press the key that blocks; return the pids of all processes."""
         self.app.until_text("ready")
         self.app.send("r")
@@ -40,13 +39,13 @@ class Visit:
         self.wedge()
         return psutil.Process(self.app.pid).children(recursive=True)
 
-    def wedge(self) -> None:
+    def wedge(self):
         self.app.send("?")
         ends_s = time.monotonic() + GONE_WITHIN_S
         while not (self.folder / "wedged").exists() and time.monotonic() < ends_s:
             self.app.bytes_during(0.05)  # whoever does not read stops the app's writing
 
-    def check_the_end(self, code: int, started: list[psutil.Process]) -> None:
+    def check_the_end(self, code, started):
         assert self.app.exit_code(GONE_WITHIN_S) == code
         for written in (NORMAL_SCREEN, SHOWN, PASTE_PLAIN):
             assert written in self.app.output

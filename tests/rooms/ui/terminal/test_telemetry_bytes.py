@@ -34,7 +34,7 @@ def app(request):
         yield started
 
 
-def bytes_of_a_sweep(app: PtyApp, sweeps: int = SWEEPS, counted: int = COUNTED) -> float:
+def bytes_of_a_sweep(app, sweeps=SWEEPS, counted=COUNTED):
     """Return the mean bytes of one reading; `counted` covers whole steps of the histories."""
     for _ in range(sweeps):
         app.signal(signal.SIGUSR1)

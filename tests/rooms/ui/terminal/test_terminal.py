@@ -8,16 +8,15 @@ import subprocess
 import sys
 import termios
 import tty
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from cpugpu_tui.render.capabilities import Capabilities, capabilities
+from cpugpu_tui.render.capabilities import capabilities
 from cpugpu_tui.ui.terminal.guard import private_terminal, refuse
 
 
-def found(encoding: str | None = "utf-8", isatty: bool = True, **environ: str) -> Capabilities:
+def found(encoding="utf-8", isatty=True, **environ):
     return capabilities(environ, encoding, isatty, (80, 24))
 
 
@@ -100,11 +99,11 @@ class Terminal:
 
     END = b"<end>"
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.master, self.slave = pty.openpty()
         tty.setraw(self.slave)
 
-    def seen(self) -> str:
+    def seen(self):
         """Return the output since the last call, up to a mark that is written first."""
         os.write(self.slave, self.END)
         data = b""
@@ -114,7 +113,7 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal() -> Iterator[Terminal]:
+def on_terminal():
     """Not a fixture, because pytest restores file descriptors 1 and 2 between set-up and call."""
     terminal = Terminal()
     before = os.dup(1), os.dup(2)
@@ -129,7 +128,7 @@ def on_terminal() -> Iterator[Terminal]:
             os.close(fd)
 
 
-def noise(word: str) -> None:
+def noise(word):
     """Write to both file descriptors like native code and children, without Python's streams."""
     os.write(1, f"{word} one\n".encode())
     os.write(2, f"{word} two\n".encode())

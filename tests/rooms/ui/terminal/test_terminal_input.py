@@ -11,7 +11,7 @@ from cpugpu_tui.ui.terminal.bounded_input import LONGEST_LINE, PASTE_PAUSE_S, Pa
 BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 
 
-def taken(data: bytes, *cuts: int) -> list[str | Paste]:
+def taken(data, *cuts):
     """Return the pieces of these bytes, read in parts, with a pause at the end; adjoining text is joined."""
     terminal, pieces = TerminalInput(), list[str | Paste]()
     for begin, end in zip((0, *cuts), (*cuts, len(data)), strict=True):

@@ -20,7 +20,7 @@ KINDS = [
 """Environment, its colours, and whether it has UTF-8."""
 
 
-def kinds_of_colour(output: bytes) -> set[str]:
+def kinds_of_colour(output):
     """Return the kinds of colour that were written: `16`, `256`, `truecolor`."""
     found = set()
     for parameters in re.findall(rb"\x1b\[([0-9;]*)m", output):
@@ -36,7 +36,7 @@ def kinds_of_colour(output: bytes) -> set[str]:
     return found
 
 
-def visit(app: PtyApp) -> list[str]:
+def visit(app):
     """Run a workload, open pages, try two themes and quit; return the screens."""
     app.until_text("ready")
     app.send("r")

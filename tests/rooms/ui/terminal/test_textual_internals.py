@@ -17,7 +17,7 @@ THE_FILE = "cpugpu_tui.ui.terminal.textual_internals"
 
 
 @cache
-def names_of(kind: type) -> set[str]:
+def names_of(kind):
     """Return the names that a class defines, and the attributes that its methods set."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     stored = {
@@ -48,7 +48,7 @@ def test_no_other_file_uses_or_hides_a_private_name_of_textual():
     assert not found, f"Use textual_internals.py, or another name: {'; '.join(found)}"
 
 
-def private_uses(module_name: str) -> list[str]:
+def private_uses(module_name):
     """Return the places in a module that import or name something private of Textual."""
     module = importlib.import_module(module_name)
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
@@ -62,11 +62,11 @@ def private_uses(module_name: str) -> list[str]:
     return found
 
 
-def theirs_of(kind: type) -> set[str]:
+def theirs_of(kind):
     return {name for base in kind.__mro__ if base.__module__.startswith("textual.") for name in names_of(base)}
 
 
-def named_in(tree: ast.ClassDef) -> dict[str, int]:
+def named_in(tree):
     """Return the names of a class's methods and attributes, and of those of `self` that it uses, with their lines."""
     ours = {
         node.attr if isinstance(node, ast.Attribute) else node.name: node.lineno
@@ -79,6 +79,6 @@ def named_in(tree: ast.ClassDef) -> dict[str, int]:
     return ours | {target.id: target.lineno for target in in_body if isinstance(target, ast.Name)}
 
 
-def private_uses_in(tree: ast.ClassDef, kind: type) -> list[str]:
+def private_uses_in(tree, kind):
     theirs = {name for name in theirs_of(kind) if name.startswith("_") and not name.startswith("__")}
     return [f"{kind.__module__}:{line} {name}" for name, line in named_in(tree).items() if name in theirs]

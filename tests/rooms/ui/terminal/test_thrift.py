@@ -30,7 +30,7 @@ CODES = [
 
 
 @st.composite
-def frames(draw: st.DrawFn) -> list[str]:
+def frames(draw):
     """Frames as Textual writes them: positions, styled pieces with a reset behind each, line feeds before positions."""
     written = []
     for _ in range(draw(st.integers(1, 4))):
@@ -53,18 +53,18 @@ def frames(draw: st.DrawFn) -> list[str]:
 class Terminal:
     """A terminal whose cells can be read."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.screen = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.Stream(self.screen)
 
-    def write(self, data: str) -> None:
+    def write(self, data):
         self._stream.feed(data.replace("\n", "\r\n"))
 
-    def look(self) -> list[list[object]]:
+    def look(self):
         return [[_seen(self.screen.buffer[y][x]) for x in range(COLUMNS)] for y in range(ROWS)]
 
 
-def _seen(cell: pyte.screens.Char) -> object:
+def _seen(cell):
     """Return the visible part of a cell: a blank has no ink unless an attribute shows on it."""
     if cell.data == " " and not (cell.underscore or cell.reverse or cell.strikethrough):
         return (" ", cell.bg)

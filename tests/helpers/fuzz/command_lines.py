@@ -1,7 +1,6 @@
 """Hostile command lines: every command with invalid options and values, each in a separate process.
 
-No traceback, no undocumented exit code, no run beyond a time limit, and no file outside the allowed folder. All runs
-are simulated. BENCH_SEED sets the seed, BENCH_TRIALS the number of command lines.
+No traceback, no undocumented exit code and no run beyond a time limit. All runs are simulated.
 """
 
 import os
@@ -11,16 +10,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.helpers.bench.ratios import table
-
-TRIALS = 450
 LIMIT_S = 60.0
 """Time limit of one command line, seconds: the longest intended waits are below 20 s, and the machine may be busy."""
 
@@ -114,14 +106,6 @@ class Trial:
         return ascii(f"{words} {self.streams}{around}{' in a deleted folder' if self.is_gone else ''}")
 
 
-def trials(seed: int, count: int) -> Iterator[Trial]:
-    """Yield every command with each option once, then random ones."""
-    draw = random.Random(seed)
-    pairs = [(command, option) for command, options in COMMANDS.items() for option in options]
-    for index in range(count):
-        yield drawn(draw, *(pairs[index] if index < len(pairs) else draw.choice(pairs)))
-
-
 def drawn(draw: random.Random, command: tuple[str, ...], option: str) -> Trial:
     """Return a command with an option, whose value and surroundings are random."""
     words = [*(word.encode() for word in command), *([option.encode()] if option else []), draw.choice(VALUES)]
@@ -201,44 +185,3 @@ def fault(code: int, out: bytes, err: bytes, *, has_stderr: bool) -> str:
     if len(err) > 20_000:
         return f"{len(err):,} bytes of error output"
     return ""
-
-
-def main() -> None:
-    """Print the number of passed and failed trials of each command; exit 1 after a failure."""
-    seed = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
-    tried = list(trials(seed, int(os.environ.get("BENCH_TRIALS", TRIALS))))
-    started_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        first = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", "16,64", "--simulate", FAST]
-        subprocess.run(first, check=True, cwd=folder, env=environment(folder), stdout=subprocess.DEVNULL)
-        before = outside()
-        with ThreadPoolExecutor(2) as pool:
-            faults = list(pool.map(lambda trial: attempt(trial, folder), tried))
-        wrote = outside() - before
-    report(tried, faults, wrote, f"seed {seed}, {time.monotonic() - started_s:.0f} s")
-
-
-def outside() -> set[str]:
-    """Return the files in the places where a stray command would write: the checkout and the real home."""
-    found = {str(each) for each in Path.cwd().iterdir()}
-    for name in (".config", ".local/share", ".local/state"):
-        found |= {str(each) for each in (Path.home() / name / "cpugpu-tui").glob("*")}
-    return found
-
-
-def report(tried: Sequence[Trial], faults: Sequence[str], wrote: set[str], title: str) -> None:
-    """Print the table and all failures with their command lines; exit 1 after a failure."""
-    kind: Callable[[Trial], str] = lambda trial: os.fsdecode(trial.arguments[0])[:20] if trial.arguments else ""  # noqa: E731
-    counts = Counter(map(kind, tried))
-    failed = Counter(kind(trial) for trial, fault in zip(tried, faults, strict=True) if fault)
-    rows = [(name, str(count), str(count - failed[name]), str(failed[name])) for name, count in sorted(counts.items())]
-    rows.append(("all", str(len(tried)), str(len(tried) - failed.total()), str(failed.total())))
-    table(title, ("command", "tried", "as designed", "failed"), iter(rows))
-    for trial, wrong in zip(tried, faults, strict=True):
-        if wrong:
-            print(f"\n{trial}\n  {wrong}")
-    for path in sorted(wrote):
-        print(f"\nWritten outside: {path}")
-    if failed or wrote:
-        sys.exit(1)
