@@ -18,14 +18,17 @@ from tests.helpers.runs.references import gpu_ns, reference
 import cpugpu_tui
 from cpugpu_tui import model
 from cpugpu_tui.compare.claims import points_of
+from cpugpu_tui.decide.starts import starts_interval
+from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import compare_apart
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.export.tensorboard import points
 from cpugpu_tui.export.thresholds import thresholds_of
+from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.state.beside import INTERPOLATED, RECORDED, Curve, with_recorded
 from cpugpu_tui.state.folding import folded, measured_state
-from cpugpu_tui.state.reference import MOST_BYTES, by_hash, packed, read
+from cpugpu_tui.state.reference import MOST_BYTES, by_hash, packed, read, shipped
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,34 @@ def test_a_size_between_two_is_taken_only_where_the_curve_is_known_to_be_straigh
     assert exact is not None
     assert exact.marks == (RECORDED,)
     assert outside is None
+
+
+def test_of_the_shipped_references_sizes_that_are_left_out_are_found_within_the_interval():
+    for name, data in shipped().items():
+        sweeps = {}
+        for case in read(data, name).cases:
+            sweeps.setdefault(case.sweep, []).append(case)
+        hits = []
+        for cases in sweeps.values():
+            for case in sorted(cases, key=lambda case: case.size)[1:-1]:
+                found = Curve([other for other in cases if other is not case]).at(case.size)
+                if found is not None:
+                    ends = [(low.low, low.high) for low in map(starts_interval, (logs(case.starts), logs_of(found)))]
+                    middles = [(low + high) / 2 for low, high in ends]
+                    hits.append(abs(middles[0] - middles[1]) <= math.hypot(*((high - low) / 2 for low, high in ends)))
+        assert len(hits) > 100
+        assert sum(hits) >= 0.9 * len(hits)
+
+
+def logs(starts):
+    return [math.log(median(start["latency"])) for start in starts]
+
+
+def logs_of(times):
+    return [
+        math.log(median(list(rounds.values())))
+        for rounds in (times.round_ns, *(e["latency"] for e in times.later.values()))
+    ]
 
 
 # ------------------------------------------------------------------ what outlasts a face
@@ -187,6 +218,16 @@ def test_without_its_file_a_run_is_one_of_the_cpu(history, monkeypatch):
     monkeypatch.setattr("cpugpu_tui.state.reference.by_hash", lambda digest: None)
     state = exported(history("show", "1", "--json").events).state
     assert state.gpu is None
+    assert answer_lines(state) == ("CPU only: the recorded GPU of this run is not on this machine.",)
+
+
+def test_a_run_without_a_gpu_ends_with_the_command_that_sets_it_beside_one(cpugpu):
+    simulate = ("--simulate", "gpus=0,drift=0")
+    *_, last = cpugpu.here("run", "matmul", "--size", "16", *simulate).out.splitlines()
+    assert last.startswith("Beside a recorded GPU: cpugpu-tui run matmul --size 16 ")
+    assert last.endswith(" --beside h100")
+    assert "Beside" not in cpugpu.here("run", "cnn", "--size", "1", *simulate).out  # nobody recorded it
+    assert "Beside" not in cpugpu.here("run", "matmul", "--size", "16", "--device", "cpu", *simulate).out
 
 
 # ------------------------------------------------------------------ what is refused
@@ -252,6 +293,7 @@ def set_time(value: Any) -> Callable[[dict[str, Any]], None]:
         (changed(set_time(1e300)), "impossible time"),
         (changed(set_time("fast")), "not a reference: Expected `float`"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "file",  # packed bytes differ between workers
 )
 def test_a_wrong_file_is_refused_in_a_sentence_of_cause_and_one_of_remedy(data, cause):
     with pytest.raises(UsageError) as refused:

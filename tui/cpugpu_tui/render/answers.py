@@ -274,6 +274,8 @@ def _speedups(rising: Sequence[float]) -> str:
 
 def _without_answer(run: RunState) -> tuple[str, ...]:
     """Return why there is no answer; nothing while one may still come."""
+    if run.devices and run.gpu is None and run.plan.beside:
+        return ("CPU only: the recorded GPU of this run is not on this machine.",)
     if run.devices and run.gpu is None:
         return (run.no_gpu or "CPU only: the run did not include a GPU.",)
     if run.devices and not any(device.is_cpu for device in run.devices) and any(map(_is_usable, run.rows.values())):

@@ -91,12 +91,12 @@ def require_recorded(name: str, reference: Reference, cases: Iterable[model.Case
 
 def is_offered(run: RunState) -> bool:
     """Return whether a run that found no GPU can be set beside the recorded one that is offered."""
-    from cpugpu_tui.state.reference import OFFERED, find
+    from cpugpu_tui.state.reference import OFFERED, read, shipped
 
     if run.no_gpu is None or run.plan.beside:
         return False
     with suppress(UsageError):
-        require_recorded(OFFERED, find(OFFERED).reference, run.plan.cases)
+        require_recorded(OFFERED, read(shipped()[OFFERED], OFFERED), run.plan.cases)
         return True
     return False
 

@@ -175,17 +175,14 @@ def shipped() -> dict[str, bytes]:
 
 
 def find(name: str) -> Found:
-    """Return the reference of this name in the package, or in the file at this path, which is then kept.
+    """Return the reference of this name in the package, or in the file at this path. It is kept for runs that name it.
 
     Raises:
         UsageError: there is none, or the file is not a reference, is damaged, too large or of another version.
     """
-    known = shipped()
-    if (data := known.get(name.lower())) is not None:
-        return Found(read(data, name), sha256(data).hexdigest())
-    path = Path(name).expanduser()
+    known, path = shipped(), Path(name).expanduser()
     try:
-        data = read_at_most(path, MOST_BYTES)
+        data = known.get(name.lower()) or read_at_most(path, MOST_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         choices = f"Use {', '.join(known)}, or give" if known else "Give"
