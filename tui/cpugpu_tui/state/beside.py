@@ -93,7 +93,7 @@ def is_offered(run: RunState) -> bool:
     """Return whether a run that found no GPU can be set beside the recorded one that is offered."""
     from cpugpu_tui.state.reference import OFFERED, read, shipped
 
-    if run.no_gpu is None or run.plan.beside:
+    if run.no_gpu is None or run.plan.beside or "cpu" in run.plan.devices:  # nobody wanted a GPU
         return False
     with suppress(UsageError):
         require_recorded(OFFERED, read(shipped()[OFFERED], OFFERED), run.plan.cases)
