@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.model import GpuTelemetry, TelemetryRead
-from cpugpu_tui.telemetry.driver import PATIENCE_S, Versions
+from cpugpu_tui.telemetry.nvml_thread import PATIENCE_S, Versions
 from cpugpu_tui.telemetry.recording import Recorder, header_of
 from cpugpu_tui.telemetry.sampler import Sampler
 

@@ -11,7 +11,7 @@ from tests.helpers.runs.recorder import QUICK
 
 from cpugpu_tui.model import Event, Plan, RunStarted
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.transport.agent_output import Gone, Message
+from cpugpu_tui.transport.agent_output import AgentExited, Message
 from cpugpu_tui.transport.agent_pool import Agents
 
 ENDLESS = replace(QUICK, pace=1.0)
@@ -31,7 +31,7 @@ def next_of(inbox: queue.SimpleQueue[Message], kind: type[M], wanted: Callable[[
         message = inbox.get(timeout=PATIENCE_S)
         if isinstance(message, kind) and wanted(message):
             return message
-        assert not isinstance(message, Gone), message
+        assert not isinstance(message, AgentExited), message
 
 
 def run_with(agents: Agents, plan: Plan) -> list[Event]:

@@ -14,11 +14,11 @@ from cpugpu_tui.session.session import Session
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.transport.agent_output import Gone, Message
+from cpugpu_tui.transport.agent_output import AgentExited, Message
 
 Script = Callable[[model.Plan], Iterable[Message]]
 HELLO = model.Hello(protocol=model.PROTOCOL, environment={"torch": None, "interpreter": "/usr/bin/python3"})
-KILLED = Gone(-9, ("Segmentation fault",))
+KILLED = AgentExited(-9, ("Segmentation fault",))
 
 
 class ScriptedAgent:
@@ -88,7 +88,7 @@ def well(plan: model.Plan) -> list[Message]:
     return [model.DevicesFound(devices=devices), *swept(alone)[1].events, model.RunFinished(status="done")]
 
 
-def dies_at(size: int, gone: Gone = KILLED, phase: str = "round") -> Script:
+def dies_at(size: int, gone: AgentExited = KILLED, phase: str = "round") -> Script:
     """Well until a step of the case of this size is announced; then dead."""
 
     def script(plan: model.Plan) -> list[Message]:

@@ -13,7 +13,7 @@ from cpugpu_tui.agent import main as worker_module
 from cpugpu_tui.model import CaseFailed, CaseFinished, Hello, Plan, RunFinished
 from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_pool import Agents, AgentThread
 from cpugpu_tui.workloads import Workload, contract
 
@@ -35,7 +35,7 @@ def test_in_a_thread_events_are_handed_over_in_gaps_only(monkeypatch):
     next_of(inbox, Hello)
     monkeypatch.setattr(AgentThread, "hand_over", lambda self: None)
     agent.send_plan(plan_of(64))
-    assert next_of(inbox, Gone).exit_code == 0
+    assert next_of(inbox, AgentExited).exit_code == 0
     assert len(agent._held) > 20
 
 

@@ -18,7 +18,7 @@ from cpugpu_tui.cli.telemetry import WAITING, sampled
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
-from cpugpu_tui.telemetry.driver import Versions
+from cpugpu_tui.telemetry.nvml_thread import Versions
 from cpugpu_tui.telemetry.recording import load
 from cpugpu_tui.telemetry.sampler import simulated_sample
 
@@ -65,7 +65,7 @@ SEEN: dict[str, tuple[TelemetryRead, ...]] = {
         tuple(sample(gpu(), problem=f"The driver has not answered for {s} s.") for s in (2, 3, 4)),
     "a lost GPU keeps its name": (sample(gpu(), gpu(1)), sample(DEAD, gpu(1))),
     "a GPU that never answered": (sample(UNREAD),),
-    "a GPU that comes back": (sample(gpu()), sample(problem="Gone."), sample(WAKING), sample(gpu())),
+    "a GPU that comes back": (sample(gpu()), sample(problem="AgentExited."), sample(WAKING), sample(gpu())),
     "another GPU in its place": (sample(gpu()), sample(replace(WAKING, uuid="GPU-other"))),
     "throttled": (sample(replace(CAPPED, throttle=("power-capped", "thermal"))),),
     "throttled between two readings, beside others": (sample(replace(CAPPED, processes=(STRANGER, OURS))),),
@@ -154,7 +154,7 @@ def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(
 ) -> None:
     fake_nvml.use()
     fake_nvml.set("hang:nvmlInitWithFlags", 1)
-    monkeypatch.setattr("cpugpu_tui.telemetry.driver.PATIENCE_S", 0.05)
+    monkeypatch.setattr("cpugpu_tui.telemetry.nvml_thread.PATIENCE_S", 0.05)
     monkeypatch.setattr("cpugpu_tui.telemetry.sampler.HANG_S", 0.1)
     path = tmp_path / "hang.ndjson"
     (line,) = cpugpu.here("telemetry", "--json", "--count", "1", "--interval", "0.1", "--record", path).objects

@@ -17,7 +17,7 @@ from cpugpu_tui.machine.nvml.session import SLOW_S, Nvml
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import TelemetryRead
-from cpugpu_tui.telemetry.driver import Asker
+from cpugpu_tui.telemetry.nvml_thread import NvmlThread
 from cpugpu_tui.telemetry.sampler import Host
 
 __all__ = ["fake_nvml", "library", "machine", "nvml_library"]
@@ -66,7 +66,7 @@ def test_an_exception_where_a_gpu_is_opened_hides_no_other_gpu_and_passes(machin
 
 
 def test_the_thread_outlives_a_sweep_that_raises(library, monkeypatch):
-    asker = Asker()
+    asker = NvmlThread()
     asker.start()
     with monkeypatch.context() as patch:
         patch.setattr(Nvml, "read", raising(RuntimeError("a fault of ours")))

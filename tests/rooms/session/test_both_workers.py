@@ -23,7 +23,7 @@ from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
 from cpugpu_tui.session import session as session_module
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_pool import Agents
 
 WORKERS = ("process", "thread")
@@ -49,7 +49,7 @@ def test_an_agent_says_hello_runs_one_plan_and_is_gone(agent):
     agent.send_plan(plan_of(64))
     assert next_of(inbox, model.CaseFinished).case == plan_of(64).cases[0].key
     assert next_of(inbox, model.RunFinished).status == "done"
-    assert next_of(inbox, Gone) == Gone(0)
+    assert next_of(inbox, AgentExited) == AgentExited(0)
 
 
 def test_a_second_plan_is_not_taken(agent):
@@ -57,7 +57,7 @@ def test_a_second_plan_is_not_taken(agent):
     agent.send_plan(plan_of(64))
     agent.send_plan(plan_of(128))
     cases = set()
-    while not isinstance(message := inbox.get(timeout=PATIENCE_S), Gone):
+    while not isinstance(message := inbox.get(timeout=PATIENCE_S), AgentExited):
         cases |= {message.case} if isinstance(message, model.CaseStarted) else set()
     assert cases == {plan_of(64).cases[0].key}
 
@@ -68,7 +68,7 @@ def test_a_stop_is_obeyed_between_blocks(agent):
     next_of(inbox, model.DeviceSampled, lambda event: event.round_index == 1)
     agent.command("stop")
     assert next_of(inbox, model.RunFinished).status == "stopped"
-    assert next_of(inbox, Gone).exit_code == 0
+    assert next_of(inbox, AgentExited).exit_code == 0
 
 
 def test_a_pause_holds_the_rounds_and_a_stop_ends_it(agent):
@@ -98,7 +98,7 @@ def test_what_is_paused_goes_on_when_it_is_resumed(agent):
     agent.command("resume")
     assert next_of(inbox, model.CaseFinished).case == plan_of(64).cases[0].key
     assert next_of(inbox, model.RunFinished).status == "done"
-    assert next_of(inbox, Gone) == Gone(0)
+    assert next_of(inbox, AgentExited) == AgentExited(0)
 
 
 # ------------------------------------------------------------------ through a session

@@ -34,7 +34,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.agent_output import AgentExited
 
 
 def run(*arguments, **more):
@@ -198,7 +198,7 @@ def test_when_the_last_case_kills_the_run_is_done():
 
 
 def test_an_agent_that_exits_is_reported_with_its_exit_code(words):
-    _, events = run(plan_of(64), dies_at(64, Gone(134)))
+    _, events = run(plan_of(64), dies_at(64, AgentExited(134)))
     words(failures(events)[64].message)
 
 
@@ -208,7 +208,7 @@ def test_an_agent_that_dies_between_cases_costs_none():
     def sticky(plan):
         messages = well(plan)[:3]
         told = CaseFailed(case=plan.cases[0].key, kind="error", message="CUDA error: sticky")
-        return [*messages, told, Gone(70)]
+        return [*messages, told, AgentExited(70)]
 
     finished, events = run(three_cases(), sticky, well)
     assert statuses(events) == ["error", "ok", "ok"]
@@ -238,7 +238,7 @@ def test_agents_that_only_die_are_not_started_for_ever(words):
 
 
 def test_an_interpreter_that_never_says_hello_is_an_error(words):
-    silent = [ScriptedAgent(well, [Gone(127, ("sh: not found",))]) for _ in range(2)]
+    silent = [ScriptedAgent(well, [AgentExited(127, ("sh: not found",))]) for _ in range(2)]
     finished, events = run(three_cases(), *silent)
     assert finished.exit_code == EXIT_UNFIT
     words(f"{finished.message} {finished.remedy}")
@@ -247,7 +247,7 @@ def test_an_interpreter_that_never_says_hello_is_an_error(words):
 
 def test_another_protocol_is_not_tried_twice():
     problem = ProtocolError("The agent speaks protocol 2, this app speaks 1.", "Use the same version.")
-    finished, _ = run(three_cases(), ScriptedAgent(well, [Gone(-9, error=problem)]))
+    finished, _ = run(three_cases(), ScriptedAgent(well, [AgentExited(-9, error=problem)]))
     assert (finished.message, finished.remedy, finished.exit_code) == (problem.message, problem.remedy, EXIT_UNFIT)
 
 

@@ -13,7 +13,7 @@ from tests.helpers.runs.recorder import plan_of
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
 from cpugpu_tui.session import session as session_module
-from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.agent_output import AgentExited
 
 
 def gives_up(session, most=100):
@@ -211,7 +211,7 @@ def test_skipped_cases_are_saved_together_before_they_are_shown():
 
 def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words):
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
-    events = stop_after_first(session, agents, "kill", [Gone(-15)])
+    events = stop_after_first(session, agents, "kill", [AgentExited(-15)])
     assert agents.agents[0].ended[0] is False
     words(stopped_after_first(events).message)
 
@@ -273,7 +273,7 @@ def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch):
 
     monkeypatch.setattr(session_module.threading, "Timer", Timer)
     session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
-    stop_after_first(session, agents, "kill", [Gone(-9)])
+    stop_after_first(session, agents, "kill", [AgentExited(-9)])
     assert agents.agents[0].ended[:2] == [False, True]
     assert timers[0][0] <= 1.0
 

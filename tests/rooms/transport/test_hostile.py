@@ -30,7 +30,7 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan,
 from cpugpu_tui.session.fleet_state import DONE
 from cpugpu_tui.transport import agent_process
 from cpugpu_tui.transport.agent_command import MISBEHAVING, TIMEOUT, HostError
-from cpugpu_tui.transport.agent_output import WAITING_EVENTS, Garbage, Gone, LastLines, LineReader
+from cpugpu_tui.transport.agent_output import WAITING_EVENTS, AgentExited, Garbage, LastLines, LineReader
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
@@ -199,7 +199,7 @@ def test_nobody_waits_for_an_agent_that_does_not_read(deaf: AgentProcess) -> Non
         deaf.command("pause")
         deaf.tend()
     deaf.end(at_once=True)
-    assert isinstance(inbox.get(timeout=100), Gone)
+    assert isinstance(inbox.get(timeout=100), AgentExited)
 
 
 def test_a_host_that_never_answers_its_plan_is_given_up(deaf: AgentProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_a_host_that_never_answers_its_plan_is_given_up(deaf: AgentProcess, monk
     monkeypatch.setattr(deaf, "_start", replace(deaf._start, hello_limit_s=0.1))
     deaf.send_plan(plan())
     gone = inbox.get(timeout=100)
-    assert isinstance(gone, Gone)
+    assert isinstance(gone, AgentExited)
     assert isinstance(gone.error, HostError)
     assert gone.error.kind == TIMEOUT
 
@@ -227,7 +227,7 @@ def test_an_agent_waits_when_nobody_takes_its_events() -> None:
             assert inbox.qsize() == WAITING_EVENTS + 1
             time.sleep(0.01)
         told = [inbox.get(timeout=100)]
-        while not isinstance(told[-1], Gone):
+        while not isinstance(told[-1], AgentExited):
             told.append(inbox.get(timeout=100))
     assert sum(isinstance(each, CaseFinished) for each in told) == 100
 

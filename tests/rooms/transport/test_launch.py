@@ -20,7 +20,7 @@ from cpugpu_tui.agent.main import EXIT_BROKEN, EXIT_CONTROLLER_GONE
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import CaseFinished, Hello, Progressed, RunFinished
 from cpugpu_tui.transport import agent_output
-from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 
@@ -52,13 +52,13 @@ def test_when_the_controller_is_gone_it_goes_at_once_whatever_it_does(agent):
     agent.send_plan(plan_of(64, simulation=replace(QUICK, hang_size=64)))
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
     agent._process.stdin.close()
-    assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
+    assert next_of(inbox, AgentExited).exit_code == EXIT_CONTROLLER_GONE
 
 
 def test_a_crash_is_reported_with_its_last_lines(agent, words):
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=replace(QUICK, crash_size=64)))
-    gone = next_of(inbox, Gone)
+    gone = next_of(inbox, AgentExited)
     assert (gone.exit_code, gone.error) == (134, None)
     words((gone.manner, gone.last_words))
 
@@ -66,7 +66,7 @@ def test_a_crash_is_reported_with_its_last_lines(agent, words):
 def test_a_plan_that_is_none_ends_the_agent_and_says_why(agent):
     inbox = heard(agent)
     agent._write(b'{"name": "x", "dream": true}\n')
-    gone = next_of(inbox, Gone)
+    gone = next_of(inbox, AgentExited)
     assert gone.exit_code == EXIT_BROKEN
     assert "Error" in gone.last_lines[-1]
 
@@ -77,14 +77,14 @@ def test_it_can_be_ended_at_any_time(agent, at_once, number):
     agent.send_plan(plan_of(64, simulation=replace(QUICK, hang_size=64)))
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
     agent.end(at_once=at_once)
-    gone = next_of(inbox, Gone)
+    gone = next_of(inbox, AgentExited)
     assert (gone.exit_code, gone.manner) == (-number, f"was killed by {number.name}")
     agent.end(at_once=True)  # harmless when it is over
     agent.command("stop")
 
 
 def test_an_exit_code_that_is_no_signal_is_a_number():
-    assert Gone(-200).manner.endswith(" -200")
+    assert AgentExited(-200).manner.endswith(" -200")
 
 
 def test_suspended_agents_stand_still_and_go_on(agents, agent):
@@ -110,7 +110,7 @@ def test_a_suspended_agent_can_be_ended(agents, agent):
     agents.suspend()
     os.waitid(os.P_PID, agent.pid, os.WSTOPPED | os.WNOWAIT)
     agent.end(at_once=False)
-    assert next_of(inbox, Gone).exit_code == -signal.SIGTERM
+    assert next_of(inbox, AgentExited).exit_code == -signal.SIGTERM
 
 
 # ------------------------------------------------------------------ what it forks, and what is left of it
@@ -150,7 +150,7 @@ def forking(agents, folder, then):
 def test_an_agent_that_dies_before_its_child_is_gone_with_its_child(agents, tmp_path, then):
     """The run waited for the end of the child's output, and no signal ended it."""
     agent, inbox = forking(agents, tmp_path, then)
-    gone = next_of(inbox, Gone)
+    gone = next_of(inbox, AgentExited)
     assert gone.exit_code in (1, -signal.SIGKILL)
     child = int(gone.last_lines[-1].split()[1])
     assert Witness(child, may_be_gone=True).sees_the_end(PATIENCE_S)
@@ -160,7 +160,7 @@ def test_an_agent_that_dies_before_its_child_is_gone_with_its_child(agents, tmp_
 def test_an_agent_that_closes_its_output_and_stays_is_ended(agents, tmp_path, monkeypatch):
     monkeypatch.setattr(agent_output, "CLOSED_LIMIT_S", 0.1)
     _, inbox = forking(agents, tmp_path, "os.kill(child, 9); os.closerange(3, 256); time.sleep(600)")
-    assert next_of(inbox, Gone).exit_code == -signal.SIGKILL
+    assert next_of(inbox, AgentExited).exit_code == -signal.SIGKILL
 
 
 CONTROLLER = """
@@ -186,7 +186,7 @@ def test_an_agent_and_its_child_go_with_a_killed_controller(agents, tmp_path, is
     """Even an agent that is suspended and cannot exit by itself."""
     agent, inbox = forking(agents, tmp_path, "time.sleep(600)")
     agent.end(at_once=True)  # only the interpreter that it was is wanted
-    next_of(inbox, Gone)
+    next_of(inbox, AgentExited)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         [sys.executable, "-c", CONTROLLER, tmp_path / "python"],
@@ -212,7 +212,7 @@ def test_without_a_guardian_an_agent_works_and_says_so(agents, tmp_path, monkeyp
     inbox = heard(agent)
     agent.send_plan(plan_of(64))
     next_of(inbox, CaseFinished)
-    gone = next_of(inbox, Gone)
+    gone = next_of(inbox, AgentExited)
     assert (gone.exit_code, gone.error) == (0, None)
     words(gone.last_words)
 
@@ -222,7 +222,7 @@ def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents, tmp_path
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
     assert isinstance(agent, AgentProcess)
     agent._process.stdin.close()
-    assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
+    assert next_of(inbox, AgentExited).exit_code == EXIT_CONTROLLER_GONE
 
 
 # ------------------------------------------------------------------ the next one, kept started
@@ -282,7 +282,7 @@ def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents, t
     agent = agents.take()
     inbox = heard(agent)
     agent.end(at_once=False)
-    assert next_of(inbox, Gone).exit_code == -signal.SIGTERM
+    assert next_of(inbox, AgentExited).exit_code == -signal.SIGTERM
     assert ready.empty()
 
 
@@ -326,7 +326,7 @@ def test_kernels_run_on_torch_worker_and_prints_are_no_events(tmp_path, agents):
     inbox = heard(agent)
     agent.send_plan(plan_of(64))
     events = []
-    while not isinstance(message := inbox.get(timeout=PATIENCE_S), Gone):
+    while not isinstance(message := inbox.get(timeout=PATIENCE_S), AgentExited):
         events.append(message)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert isinstance(events[-1], RunFinished)

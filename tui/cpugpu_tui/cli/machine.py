@@ -68,9 +68,9 @@ def _memory(device: Device) -> str:
 
 def nvml_indices() -> dict[str, int]:
     """Return NVML's index by UUID, of GPUs and MIG instances. Empty if the driver does not answer."""
-    from cpugpu_tui.telemetry.driver import Asker
+    from cpugpu_tui.telemetry.nvml_thread import NvmlThread
 
-    asker = Asker()
+    asker = NvmlThread()
     asker.start()
     asker.ask(set())
     answer = asker.answer(PATIENCE_S)

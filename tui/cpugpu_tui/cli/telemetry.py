@@ -201,7 +201,7 @@ OriginOf = Callable[["TelemetryRead"], Origin]
 
 def live_origin() -> OriginOf:
     """Return the function that adds the driver's version to live readings, once the driver has reported it."""
-    from cpugpu_tui.telemetry.driver import PATIENCE_S, Versions
+    from cpugpu_tui.telemetry.nvml_thread import PATIENCE_S, Versions
 
     versions = Versions()
     versions.known(PATIENCE_S)  # ask before another NVML session opens; a driver that hangs must not block

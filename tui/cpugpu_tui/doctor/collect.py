@@ -19,7 +19,7 @@ from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import ClockChecked, DevicesFound, EventClock, Hello, Plan, Simulation
 from cpugpu_tui.render.capabilities import this_terminal
-from cpugpu_tui.transport.agent_output import Gone, Message
+from cpugpu_tui.transport.agent_output import AgentExited, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import no_agent
 from cpugpu_tui.transport.interpreter_search import find_better
@@ -95,7 +95,7 @@ def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[As
     """Start an agent and ask for its devices, unless the driver hangs, because CUDA would hang too."""
     agent = agents.take()
     hello = _next(agent.messages, Hello, HELLO_S + DEADLINE_S)
-    if isinstance(hello, Gone):
+    if isinstance(hello, AgentExited):
         error = hello.error or no_agent(agents.python or "This interpreter", hello)
         return AgentFacts(problem=error.message, remedy=error.remedy)
     if hello is None:  # the process that started it was suspended
@@ -116,21 +116,21 @@ def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[As
             clocks[checked.device] = checked.clock
         return AgentFacts(environment, devices=devices.devices, no_gpu=devices.no_gpu, clocks=clocks)
     agent.end(at_once=True)
-    if isinstance(devices, Gone):
+    if isinstance(devices, AgentExited):
         last_line = f" Its last line: {devices.last_lines[-1]}" if devices.last_lines else ""
         return AgentFacts(environment, f"The agent {devices.manner}.{last_line}", "Run `nvidia-smi` to check the GPU.")
     return AgentFacts(environment, f"CUDA did not answer within {CUDA_S:.0f} s.", "Look for Xid errors in dmesg.")
 
 
-def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -> T | Gone | None:
-    """Return the next event of a class, `Gone` if the agent ended, or None at the deadline."""
+def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -> T | AgentExited | None:
+    """Return the next event of a class, `AgentExited` if the agent ended, or None at the deadline."""
     ends_s = time.monotonic() + within_s
     while (left_s := ends_s - time.monotonic()) > 0:
         try:
             message = inbox.get(timeout=left_s)
         except queue.Empty:
             return None
-        if isinstance(message, (wanted, Gone)):
+        if isinstance(message, (wanted, AgentExited)):
             return message
     return None
 

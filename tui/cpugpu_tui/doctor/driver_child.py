@@ -25,7 +25,7 @@ from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S, Gpu, Nvml
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading
 from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.telemetry.driver import session_versions
+from cpugpu_tui.telemetry.nvml_thread import session_versions
 
 START_S = 30.0
 """For the process to start and import, 0.3 s if the disk is idle."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.costs import END_TO_END, NEVER, PINNED, calls_to_pay, energy
+from cpugpu_tui.analysis.slow_gpus import Standing
 from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.render.gpus import row_standings

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.analysis.slow_gpus import grouped
 from cpugpu_tui.model.quantities import faster, joined, size_text
 from cpugpu_tui.render.answer_sentences import sentences, so_far
 from cpugpu_tui.render.gpus import (

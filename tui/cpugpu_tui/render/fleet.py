@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from cpugpu_tui.analysis.alike import Standing, overall, standings
+from cpugpu_tui.analysis.slow_gpus import Standing, overall, standings
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Device
 from cpugpu_tui.model.quantities import counted, percent, size_text

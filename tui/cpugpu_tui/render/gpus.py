@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
+from cpugpu_tui.analysis.slow_gpus import ENOUGH_ALIKE, Standing, grouped, overall, standings
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, RECORDED, RECORDED_GPU, Device, place
 from cpugpu_tui.model.quantities import counted, joined, percent, significant, time_text

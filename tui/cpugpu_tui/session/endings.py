@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, CpuGpuError, NoTorchError
-from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_process import no_agent
 
 
@@ -15,7 +15,7 @@ def failed_by(error: CpuGpuError) -> model.RunFinished:
     )  # fmt: skip
 
 
-def without_ceilings(gone: Gone | None) -> model.RunFinished:
+def without_ceilings(gone: AgentExited | None) -> model.RunFinished:
     """Return the end of a run whose agent died after the last case; None if the person stopped it."""
     if gone is None:
         return model.RunFinished(status="done", exit_code=EXIT_OK)
@@ -27,9 +27,9 @@ def without_ceilings(gone: Gone | None) -> model.RunFinished:
     )
 
 
-def given_up(plan: model.Plan, python: str | None, hello: model.Hello | Gone, gone: Gone) -> CpuGpuError:
+def given_up(plan: model.Plan, python: str | None, hello: model.Hello | AgentExited, gone: AgentExited) -> CpuGpuError:
     """Return the error for agents that died before they had a result."""
-    if isinstance(hello, Gone):
+    if isinstance(hello, AgentExited):
         return no_agent(python or "This interpreter", gone)
     if plan.codes:
         message = f"The process {gone.manner} while it prepared or ran your code. {gone.last_words}"

@@ -16,7 +16,7 @@ from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED, StoreError
 from cpugpu_tui.session.resume import Unfinished, require_devices
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.timing.channel import stamped
-from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.agent_output import AgentExited
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import Store
@@ -326,7 +326,7 @@ class EventStream:
         self._saver.settle(event)
         self.deliver(event)
 
-    def settle_crash(self, gone: Gone) -> None:
+    def settle_crash(self, gone: AgentExited) -> None:
         """Fail the case that the agent was timing when it died, unless it has a result already."""
         blame = self.blame
         if blame is None or not blame.case or blame.case in self.left.settled:

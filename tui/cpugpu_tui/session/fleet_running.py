@@ -159,7 +159,7 @@ class Fleet:
         """Run a host's series and return how it ended."""
         if self._stop.is_set():
             return _STOPPED
-        door = _Door(self._doors, has_one=host.launcher != "srun")  # Slurm has a queue of its own
+        door = _ConnectSlot(self._doors, has_one=host.launcher != "srun")  # Slurm has a queue of its own
         if self._stop.is_set():
             door.leave()
             return _STOPPED
@@ -209,7 +209,7 @@ class Fleet:
 _STOPPED = HostChanged(STOPPED, STOP_REQUESTED)
 
 
-class _Door:
+class _ConnectSlot:
     """A place among the hosts that connect; it is given back once."""
 
     def __init__(self, doors: threading.Semaphore, *, has_one: bool) -> None:

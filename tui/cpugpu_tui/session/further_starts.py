@@ -19,7 +19,7 @@ from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.turns import Rotation
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.timing.warm_up import least_device_ns
-from cpugpu_tui.transport.agent_output import Agent, Gone, Message
+from cpugpu_tui.transport.agent_output import Agent, AgentExited, Message
 from cpugpu_tui.transport.agent_pool import Agents
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class Listener(Protocol):
     def use(self, agent: Agent) -> None:
         """Listen to this agent from now on."""
 
-    def hello(self) -> model.Hello | Gone | None:
+    def hello(self) -> model.Hello | AgentExited | None:
         """Wait for its hello or its end; None after a stop and after the time limit."""
 
-    def follow(self, plan: model.Plan) -> model.RunFinished | Gone:
+    def follow(self, plan: model.Plan) -> model.RunFinished | AgentExited:
         """Send it the plan, and hand its events to `take` until it is done or dead."""
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.transport.agent_output import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
+from cpugpu_tui.transport.agent_output import LOOK_AGAIN_S, WAITING_EVENTS, Agent, AgentExited, Message
 from cpugpu_tui.transport.agent_pool import Agents
 
 OTHER_NOISE = 1_000
@@ -54,13 +54,13 @@ class AgentGroup:
 
     def _pass_on(self, index: int) -> None:
         message: Message | None = None
-        while not isinstance(message, Gone):
+        while not isinstance(message, AgentExited):
             message = self._agents[index].messages.get()
             with self._lock:
                 told = self._merge.take(index, message)
                 for each in told:
                     self.messages.put(each)
-            if any(isinstance(each, (Gone, model.RunFinished)) for each in told):
+            if any(isinstance(each, (AgentExited, model.RunFinished)) for each in told):
                 self.end(at_once=False)
             while not self._is_ended and (self.messages.qsize() > WAITING_EVENTS or self._merge.is_full):
                 time.sleep(LOOK_AGAIN_S)
@@ -115,7 +115,7 @@ class Merge:
         """Return the messages to deliver after a message of an agent; none after the end."""
         if self._is_over:
             return []
-        if isinstance(message, Gone):
+        if isinstance(message, AgentExited):
             return self._gone(index, message)
         if isinstance(message, model.WorkloadsLoading):
             return [message]
@@ -133,7 +133,7 @@ class Merge:
             return []
         return self._from_agent(index, message)
 
-    def _gone(self, index: int, gone: Gone) -> list[Message]:
+    def _gone(self, index: int, gone: AgentExited) -> list[Message]:
         """Return an agent's end, after what that agent was doing: the last progress may be another agent's."""
         if index in self._ended:
             return []

@@ -18,7 +18,7 @@ from cpugpu_tui.session.further_starts import FurtherStarts, drifting
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.request import out_of_time
 from cpugpu_tui.session.resume import Unfinished, require_environment
-from cpugpu_tui.transport.agent_output import Agent, Gone, Message
+from cpugpu_tui.transport.agent_output import Agent, AgentExited, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import LOAD_LIMIT_S
 
@@ -203,8 +203,8 @@ class Session:
             hello = self._start_agent()
             if hello is None:
                 return late(self._plan, has_begun=self._stream.has_begun) if not self.stopping else _STOPPED
-            if isinstance(hello, Gone):
-                outcome: model.RunFinished | Gone = hello
+            if isinstance(hello, AgentExited):
+                outcome: model.RunFinished | AgentExited = hello
             else:
                 if not self._stream.has_begun:
                     self._begin(hello)
@@ -232,7 +232,7 @@ class Session:
         plan, blame = self._plan, self._stream.blame
         return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == model.CALIBRATION
 
-    def _start_agent(self) -> model.Hello | Gone | None:
+    def _start_agent(self) -> model.Hello | AgentExited | None:
         """Take an agent and wait for its hello or its end; None after a stop and after the time limit.
 
         Raises:
@@ -259,11 +259,11 @@ class Session:
             else:
                 old.put(early)  # of an agent that may be used again
 
-    def hello(self) -> model.Hello | Gone | None:
+    def hello(self) -> model.Hello | AgentExited | None:
         """Wait for the hello of the agent in use or for its end; None after a stop and after the time limit."""
         while not self._stop.is_set() and self.left_s > 0:
             message = self._next(0.1)
-            if isinstance(message, Gone):
+            if isinstance(message, AgentExited):
                 if message.error is not None:
                     raise message.error
                 return message
@@ -302,7 +302,7 @@ class Session:
         # The agents of a duet run on one machine at one time.
         return drifting(plan, str(self._facts.get(model.DUET) or self.run_id))
 
-    def follow(self, plan: model.Plan) -> model.RunFinished | Gone:
+    def follow(self, plan: model.Plan) -> model.RunFinished | AgentExited:
         """Send the plan and handle events until the agent is done or dead."""
         assert self._agent is not None
         self._stream.blame = None
@@ -326,14 +326,14 @@ class Session:
                 self._end_endless_code(min(silent_s, stopping_s))
                 self._limit_import(importing, silent_s)
                 if killed_s >= ABANDON_AFTER_S or self._timed_out(silent_s):
-                    return Gone(-9, (f"no answer for {silent_s:.0f} s",))
+                    return AgentExited(-9, (f"no answer for {silent_s:.0f} s",))
                 continue
             if isinstance(message, model.WorkloadsLoading):
                 importing = message.source
                 continue
             if not isinstance(message, model.TelemetryRead):
                 silent_s, importing = 0.0, ""
-            if isinstance(message, (Gone, model.RunFinished)):
+            if isinstance(message, (AgentExited, model.RunFinished)):
                 return message
             if isinstance(message, model.Progressed) and message.phase == model.TURN:
                 self._paused = True

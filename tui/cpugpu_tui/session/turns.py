@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cpugpu_tui import model
-from cpugpu_tui.transport.agent_output import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
+from cpugpu_tui.transport.agent_output import LOOK_AGAIN_S, WAITING_EVENTS, Agent, AgentExited, Message
 
 Place = tuple[int, int]
 """Where an agent waits: index of the case, and round of this case; round 0 prepares it."""
@@ -153,7 +153,7 @@ class Rotation:
 
     def _pass_on(self, index: int) -> None:
         message: Message | None = None
-        while not isinstance(message, (Gone, model.RunFinished)):
+        while not isinstance(message, (AgentExited, model.RunFinished)):
             message = self._agents[index].messages.get()
             with self._lock:
                 self._take(index, message)
@@ -168,19 +168,22 @@ class Rotation:
             self._turns.wait(index, message)
         elif isinstance(message, model.DeviceSampled):
             self.messages.put(replace(message, start=self._first + index))
-        elif isinstance(message, (Gone, model.RunFinished)):
+        elif isinstance(message, (AgentExited, model.RunFinished)):
             self._leave(index, message)
         else:
             self.messages.put(message)
         if not self._is_greeted and len(self._greeted | self._over) == len(self._agents):
             self._is_greeted = True
-            self.messages.put(self._hello if self._hello is not None else Gone(1))
+            self.messages.put(self._hello if self._hello is not None else AgentExited(1))
 
-    def _leave(self, index: int, end: Gone | model.RunFinished) -> None:
+    def _leave(self, index: int, end: AgentExited | model.RunFinished) -> None:
         if index in self._over:
             return
         self._over.add(index)
-        why = f"The process {end.manner}." if isinstance(end, Gone) else end.message if end.status == "failed" else ""
+        if isinstance(end, AgentExited):
+            why = f"The process {end.manner}."
+        else:
+            why = end.message if end.status == "failed" else ""
         if why:
             self.lost.append(why)
             self.messages.put(model.CaseFailed(case="", kind="skipped", message=why, remedy=""))  # breaks the silence

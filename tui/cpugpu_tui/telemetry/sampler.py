@@ -19,7 +19,7 @@ from cpugpu_tui.machine.limits import plausible
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES, Simulation
-from cpugpu_tui.telemetry.driver import Answer, Asker
+from cpugpu_tui.telemetry.nvml_thread import Answer, NvmlThread
 
 PATIENCE_S = 0.5
 """How long a tick waits for the driver before it uses the last values. Import, session and first sample take 0.1 s on
@@ -42,7 +42,7 @@ Aging = TypeVar("Aging", GpuTelemetry, MigInstance)
 class _Hung(NamedTuple):
     """A GPU with a hanging call."""
 
-    asker: Asker
+    asker: NvmlThread
     """The abandoned asker that waits for it."""
     function: str
     since_s: float
@@ -128,8 +128,8 @@ class Sampler(Telemetry):
         self._asker.end()
         self._asker.join(STOP_S)
 
-    def _new_asker(self) -> Asker:
-        return Asker(self._root, self._gpm, lambda: self.quiet, self._hung)
+    def _new_asker(self) -> NvmlThread:
+        return NvmlThread(self._root, self._gpm, lambda: self.quiet, self._hung)
 
     def _emit_until_stopped(self) -> None:
         """Tick at fixed times; after a slow tick the times restart, without a burst."""

@@ -15,7 +15,7 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport import launchers
-from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.agent_output import AgentExited
 
 HELLO_LIMIT_S = 120.0
 """How long an agent may take until its hello. Importing torch from a network file system takes 60 s."""
@@ -66,7 +66,7 @@ class Start:
         """Return an exit code as `subprocess` reports it: a shell reports a signal as 128 + its number."""
         return 128 - exit_code if self.host is not None and 128 < exit_code < 192 else exit_code
 
-    def host_failure(self, gone: Gone, progress: Progress) -> CpuGpuError | None:
+    def host_failure(self, gone: AgentExited, progress: Progress) -> CpuGpuError | None:
         """Return the failure of a host or of a start that ended the agent; None if a case may have crashed it."""
         if self.host is not None:
             return classify_host_failure(self.host, gone, progress, self.hello_limit_s)
@@ -160,7 +160,7 @@ def no_program(program: str, error: OSError) -> HostError:
     )  # fmt: skip
 
 
-def classify_host_failure(host: Host, gone: Gone, progress: Progress, limit_s: float) -> HostError | None:
+def classify_host_failure(host: Host, gone: AgentExited, progress: Progress, limit_s: float) -> HostError | None:
     """Return why the host ended the agent; None if the agent was at work and died by itself."""
     if progress.is_late:
         return HostError(
@@ -175,7 +175,7 @@ def classify_host_failure(host: Host, gone: Gone, progress: Progress, limit_s: f
     return _interpreter(host, gone) if progress.is_reached else _not_reached(host, gone)
 
 
-def _connection(host: Host, gone: Gone, *, is_reached: bool) -> HostError | None:
+def _connection(host: Host, gone: AgentExited, *, is_reached: bool) -> HostError | None:
     """Return the failure of a connection that ssh or srun reported."""
     text = "\n".join(gone.last_lines)
     if host.launcher == "ssh" and gone.exit_code == launchers.SSH_FAILED:
@@ -201,7 +201,7 @@ def _connection(host: Host, gone: Gone, *, is_reached: bool) -> HostError | None
     return None
 
 
-def _ssh(host: Host, gone: Gone, text: str) -> HostError:
+def _ssh(host: Host, gone: AgentExited, text: str) -> HostError:
     name = shlex.quote(host.host)
     if _HOST_KEY.search(text):
         return HostError(
@@ -219,14 +219,14 @@ def _ssh(host: Host, gone: Gone, text: str) -> HostError:
     )  # fmt: skip
 
 
-def _not_reached(host: Host, gone: Gone) -> HostError:
+def _not_reached(host: Host, gone: AgentExited) -> HostError:
     return HostError(
         UNREACHABLE, f"{host.launcher} did not reach {host.host}: it {gone.manner}.{_last_line(gone)}",
         "Run its command by hand: `cpugpu-tui fleet hosts` prints it.",
     )  # fmt: skip
 
 
-def _interpreter(host: Host, gone: Gone) -> HostError:
+def _interpreter(host: Host, gone: AgentExited) -> HostError:
     """Return why the interpreter could not run the agent."""
     match gone.exit_code:
         case code if code == launchers.EXIT_PRE:
@@ -249,5 +249,5 @@ def _interpreter(host: Host, gone: Gone) -> HostError:
     )  # fmt: skip
 
 
-def _last_line(gone: Gone) -> str:
+def _last_line(gone: AgentExited) -> str:
     return f" {gone.last_words}" if gone.last_lines else ""

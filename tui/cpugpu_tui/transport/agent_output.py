@@ -145,7 +145,7 @@ class LastLines:
 
 
 @dataclass(frozen=True)
-class Gone:
+class AgentExited:
     """The agent ended, or its output can no longer be understood. Always the last message."""
 
     exit_code: int
@@ -169,7 +169,7 @@ class Gone:
         return f'Its last line: "{self.last_lines[-1]}".' if self.last_lines else ""
 
 
-Message = Event | Gone
+Message = Event | AgentExited
 
 WAITING_EVENTS = 1_000
 """Most events of an agent that wait. The agent's reader waits beyond that, so memory stays bounded."""
@@ -185,7 +185,7 @@ class Agent(Protocol):
 
     @property
     def messages(self) -> queue.SimpleQueue[Message]:
-        """All that it sends, in order. `Gone` is the last one."""
+        """All that it sends, in order. `AgentExited` is the last one."""
 
     def send_plan(self, plan: Plan) -> None:
         """Start the plan."""

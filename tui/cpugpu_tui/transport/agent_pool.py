@@ -18,7 +18,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Hello, Plan, RunFinished
 from cpugpu_tui.timing.channel import CODE, CallEmitter, Control
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S, host_start, local_start, nobody_listens
-from cpugpu_tui.transport.agent_output import Gone, Listener, Message
+from cpugpu_tui.transport.agent_output import AgentExited, Listener, Message
 from cpugpu_tui.transport.agent_process import AgentProcess, no_agent
 from cpugpu_tui.transport.signal_watch import to_kill
 
@@ -91,12 +91,12 @@ class AgentThread:
                     os.kill(pid, number)
 
     def _serve(self, simulated: bool, own: Sequence[str]) -> None:
-        gone = Gone(EXIT_BROKEN)
+        gone = AgentExited(EXIT_BROKEN)
         try:
             if self._run_plan(simulated, own):
-                gone = Gone(0)
+                gone = AgentExited(0)
         except BaseException as error:  # noqa: BLE001 - SystemExit too: it would end an agent's process
-            gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
+            gone = AgentExited(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
         listener = self._on_ready
         if listener is not None:
             listener(no_agent("This interpreter", gone))

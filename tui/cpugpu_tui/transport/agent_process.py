@@ -268,7 +268,7 @@ class AgentProcess:
         loading = self._loading
         self._watch_loading("")
         self._end_answer_limit()
-        gone = agent_output.Gone(code, self._last_lines())
+        gone = agent_output.AgentExited(code, self._last_lines())
         if error is None:
             error = self._start.host_failure(gone, Progress(self._is_reached, self.is_ready, self._is_late))
         if error is None and self._start.host is not None and is_cut_off:  # on this machine somebody may have killed it
@@ -348,7 +348,7 @@ class AgentProcess:
         self._is_overdue = True
         self._terminate(at_once=True)
 
-    def _not_loaded(self, source: str, gone: agent_output.Gone) -> UsageError:
+    def _not_loaded(self, source: str, gone: agent_output.AgentExited) -> UsageError:
         if self._is_overdue:
             return UsageError(f"Loading {source} took over {LOAD_LIMIT_S:g} s.", "Only define workloads in this file.")
         return UsageError(
@@ -356,7 +356,7 @@ class AgentProcess:
         )
 
 
-def no_agent(interpreter: object, gone: agent_output.Gone) -> UnfitError:
+def no_agent(interpreter: object, gone: agent_output.AgentExited) -> UnfitError:
     """Return the error for an interpreter that ended before its hello."""
     return UnfitError(
         f"{interpreter} could not run the agent: it {gone.manner}. {gone.last_words}".rstrip(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.costs import END_TO_END
+from cpugpu_tui.analysis.slow_gpus import Standing
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import NO_CORE

@@ -19,7 +19,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import InputDropped
 from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
-from cpugpu_tui.ui.panes.telemetry.wording import stranger
+from cpugpu_tui.ui.panes.telemetry.wording import sanitized
 from cpugpu_tui.ui.terminal.bounded_input import LONGEST_LINE
 
 
@@ -278,7 +278,7 @@ class DeviceChoice(Chooser):
         self.show(lines)
 
     def _fitted(self, text: str, width: int) -> str:
-        shown = stranger(spelled(text, self._glyphs), len(text), self._glyphs)
+        shown = sanitized(spelled(text, self._glyphs), len(text), self._glyphs)
         return shown if cell_len(shown) <= width else cut(shown, width, self._glyphs)
 
     def action_move(self, step: int) -> None:

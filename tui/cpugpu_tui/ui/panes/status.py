@@ -19,7 +19,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, DEFAULT_KEYMAP, Command, Keymap, Situation, key_name, label
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, cut, fitted, plain, spelled, visible, width_of
-from cpugpu_tui.ui.panes.telemetry.wording import stranger
+from cpugpu_tui.ui.panes.telemetry.wording import sanitized
 
 SMALL_WIDTH = 60
 """Below this width the first line shows progress as `3/14 0:12 left`."""
@@ -148,7 +148,7 @@ def _awaited(state: AppState, glyphs: Glyphs) -> str:
 def run_name(run: RunState, name: str, glyphs: Glyphs) -> str:
     """Return the name of a plan or workload; of typed code its statement."""
     codes = run.run.plan.codes if run.run is not None else ()
-    return stranger(visible(typed_name(name, codes)), 40, glyphs)
+    return sanitized(visible(typed_name(name, codes)), 40, glyphs)
 
 
 def _progress(state: AppState, width: int, glyphs: Glyphs) -> Spans:
@@ -245,7 +245,7 @@ def _notices(state: AppState, glyphs: Glyphs, width: int) -> Spans:
         room = width - width_of(tuple(notices)) - len(notices) // 2 - 2
         brief = re.split(": |; ", text or "")[0] if len(text or "") > room else text
         if brief and room >= min(len(brief), LEAST_NOTICE):
-            shown_text = cut(stranger(brief, len(brief), glyphs), min(room, len(brief)), glyphs)
+            shown_text = cut(sanitized(brief, len(brief), glyphs), min(room, len(brief)), glyphs)
             notices += [(f"{' ' if notices else ''}{glyphs.dot} ", "muted"), (shown_text, "warn")]
     return tuple(notices)
 

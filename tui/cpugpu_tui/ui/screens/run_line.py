@@ -13,7 +13,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import age_text
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import status_sign
-from cpugpu_tui.ui.panes.telemetry.wording import stranger
+from cpugpu_tui.ui.panes.telemetry.wording import sanitized
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
@@ -180,7 +180,7 @@ def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list
 
 def named(text: str, glyphs: Glyphs) -> str:
     """Return a name from the database, which may not be trusted, as this terminal can show it."""
-    return stranger(spelled(text, glyphs), 200, glyphs)
+    return sanitized(spelled(text, glyphs), 200, glyphs)
 
 
 def _tags_text(run: RunSummary, glyphs: Glyphs) -> str:

@@ -21,7 +21,7 @@ from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
 from cpugpu_tui.ui.panes.fields import TypingLine
 from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
-from cpugpu_tui.ui.panes.telemetry.wording import stranger
+from cpugpu_tui.ui.panes.telemetry.wording import sanitized
 from cpugpu_tui.ui.screens.page import ListPage
 from cpugpu_tui.ui.screens.run_line import about, heads, run_line
 
@@ -266,7 +266,7 @@ class RunList(ListPage):
     def _narrow(self) -> None:
         """Show the runs that match the filter; the cursor stays on its run. Wrong parts are left out."""
         matches, error = parse_while_typed(self._place.wanted)
-        text = spelled(stranger(str(error or ""), 400, self.glyphs), self.glyphs)
+        text = spelled(sanitized(str(error or ""), 400, self.glyphs), self.glyphs)
         self.query_one("#wrong", Lines).show_any(wrapped(text, self.text_width, "bad", lines=3))
         newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
         self._shown = [run for run in newest_first if matches(run)]

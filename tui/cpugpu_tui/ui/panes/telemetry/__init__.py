@@ -13,7 +13,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, labelled, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
-from cpugpu_tui.ui.panes.telemetry.wording import linked, stranger, torch_names
+from cpugpu_tui.ui.panes.telemetry.wording import linked, sanitized, torch_names
 
 Arrangement = Callable[[Subject, int, Glyphs], list[Spans]]
 """(subject, width, glyphs) → lines."""
@@ -75,7 +75,7 @@ def problem_lines(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     if not subject.problem:
         return one_line(subject, width, glyphs)
     cells = max(len(subject.label), 5) + 1
-    lines = wrapped(stranger(without_label(subject), 400, glyphs), width - cells, "warn", lines=2)
+    lines = wrapped(sanitized(without_label(subject), 400, glyphs), width - cells, "warn", lines=2)
     return labelled(subject.label, lines, cells, "strong")
 
 
@@ -86,7 +86,7 @@ def without_label(subject: Subject) -> str:
 
 def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
     """Return a problem cut to one line."""
-    lines = wrapped(stranger(problem, 400, glyphs), width, "warn", lines=1)
+    lines = wrapped(sanitized(problem, 400, glyphs), width, "warn", lines=1)
     return lines[0] if lines else ()
 
 
@@ -143,7 +143,7 @@ def _cut(piece: Piece, width: int, glyphs: Glyphs) -> Piece:
     short: Piece = []
     for text, role in piece:
         room = width - _width(short)
-        short.append((text if width_of(((text, role),)) <= room else stranger(text, room, glyphs), role))
+        short.append((text if width_of(((text, role),)) <= room else sanitized(text, room, glyphs), role))
     return short
 
 
@@ -154,7 +154,7 @@ def column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return one fact per line, each history below its number, and an empty line at the end."""
     lines = _titled(subject, width, glyphs)
     if subject.problem:
-        return [*lines, *wrapped(stranger(subject.problem, 400, glyphs), width, "warn"), ()]
+        return [*lines, *wrapped(sanitized(subject.problem, 400, glyphs), width, "warn"), ()]
     pieces: list[Piece] = [
         [(f"{glyphs.link} {name}" if number else name, "muted")] for number, name in enumerate(subject.identity)
     ]
@@ -171,7 +171,7 @@ def short_column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return three histories beside their numbers, then the other facts side by side."""
     lines = _titled(subject, width, glyphs)
     if subject.problem:
-        return [*lines, *wrapped(stranger(subject.problem, 400, glyphs), width, "warn", lines=3)]
+        return [*lines, *wrapped(sanitized(subject.problem, 400, glyphs), width, "warn", lines=3)]
     drawn = [fact for fact in subject.facts if fact.trend is not None][:3]
     for fact in drawn:
         number = _cut([(f"{fact.label:<14}", "muted"), *_piece(fact, f"{fact.text:>10} ")], width, glyphs)
@@ -193,7 +193,7 @@ def _side_by_side(facts: Sequence[Fact], width: int, glyphs: Glyphs) -> list[Spa
 
 
 def _titled(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    name = stranger(subject.name, max(0, width - len(subject.label) - 1), glyphs)
+    name = sanitized(subject.name, max(0, width - len(subject.label) - 1), glyphs)
     return [((subject.label, "strong"), (f" {name}" if name else "", "muted"))]
 
 
@@ -251,7 +251,7 @@ def telemetry_lines(
         return []
     subjects = [gpu_subject(gpu, state.history, devices, width, glyphs) for gpu in read.gpus]
     subjects.append(host_subject(read.host, state.history, glyphs))
-    sentence = stranger(read.problem or "", 400, glyphs)
+    sentence = sanitized(read.problem or "", 400, glyphs)
     # Three lines hold each of our sentences at 80 columns. GPUs are hidden to make room for it.
     problem = wrapped(sentence, width, "warn", lines=max(min(3, height - 1), height - len(subjects)))
     room = height - len(problem)

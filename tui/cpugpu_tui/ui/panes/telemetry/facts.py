@@ -11,7 +11,7 @@ from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
 from cpugpu_tui.model.quantities import count_of, gib
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.telemetry import wording
-from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Readings, Worded, known, stranger, top_of, worded
+from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Readings, Worded, known, sanitized, top_of, worded
 
 History = Mapping[str, tuple[float | None, ...]]
 BUSY_PCT = 50.0
@@ -78,7 +78,7 @@ def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], 
     room = min(width - 1, 60)
     return Subject(
         label=f"GPU {gpu.index}",
-        name=stranger(gpu.name, 60, glyphs) or "unnamed",
+        name=sanitized(gpu.name, 60, glyphs) or "unnamed",
         problem=gpu.problem,
         facts=tuple(gpu_facts(gpu, history, glyphs, devices)),
         series="gpu",
@@ -211,7 +211,7 @@ def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
     if not others:
         return Fact("processes", "no others", short="", is_mark=True)
     count = count_of(len(others), "other")
-    who = dict.fromkeys(stranger(process.user or "", 12, glyphs) or f"pid {process.pid}" for process in others)
+    who = dict.fromkeys(sanitized(process.user or "", 12, glyphs) or f"pid {process.pid}" for process in others)
     return Fact("processes", f"{count}: {', '.join(who)}", "warn", short=f"shared with {len(others)}", brief=count,
                 sign="!", is_mark=True)  # fmt: skip
 
@@ -300,7 +300,7 @@ def instance_text(
     head, rest = f"MIG {instance.index} ", "".join(f"  {part}" for part in parts)
     if len(head) + cell_len(profile) + len(rest) > width:
         rest = rest.replace("  ", " ")
-    return f"{head}{stranger(profile, max(width - len(head) - len(rest), 12), glyphs)}{rest}"
+    return f"{head}{sanitized(profile, max(width - len(head) - len(rest), 12), glyphs)}{rest}"
 
 
 def _process_lines(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> list[str]:

@@ -221,7 +221,7 @@ def age_text(quantity: Quantity, reading: Reading | None) -> str:
     return f"< {SLOW_S:.0f} s old" if quantity.is_slow else "now"
 
 
-def stranger(text: str, width: int, glyphs: Glyphs) -> str:
+def sanitized(text: str, width: int, glyphs: Glyphs) -> str:
     """Return an untrusted name in at most `width` cells, without control characters; empty if it takes no cell.
 
     Names are cleaned when they are read, too; but events also come from files and other machines.
@@ -238,9 +238,9 @@ def process_text(process: GpuProcess, width: int, glyphs: Glyphs) -> str:
     memory = f"  {bytes_text(process.memory_bytes)}" if process.memory_bytes is not None else ""
     if process.user is None and process.command is None:
         return f"pid {process.pid} ({UNRESOLVED}){memory}"[:width]
-    who = stranger(process.user or "", 12, glyphs) or f"pid {process.pid}"
+    who = sanitized(process.user or "", 12, glyphs) or f"pid {process.pid}"
     room = width - len(memory) - cell_len(who) - 2
-    command = stranger(process.command or "", max(room, 8), glyphs) or "command unknown"
+    command = sanitized(process.command or "", max(room, 8), glyphs) or "command unknown"
     return set_cell_size(f"{who}  {command}{memory}", width).rstrip()
 
 
@@ -353,15 +353,15 @@ def mapping(
     number = f"NVML {gpu.index}" if instance is None else f"MIG {instance.index} of NVML {gpu.index}"
     parts = [torch_name(uuid, devices) or "", number, "" if uuid is None else uuid_text(uuid, glyphs, full=full)]
     if instance is None and gpu.pci_bus_id is not None:
-        parts.append(stranger(bus_text(gpu.pci_bus_id), 16, glyphs))
+        parts.append(sanitized(bus_text(gpu.pci_bus_id), 16, glyphs))
     return tuple(part for part in parts if part)
 
 
 def uuid_text(uuid: str, glyphs: Glyphs, *, full: bool = False) -> str:
     """Return a UUID, shortened unless `full`."""
     if full or len(uuid) <= UUID_WIDTH:
-        return stranger(uuid, 80, glyphs)
-    return stranger(uuid, UUID_WIDTH - 1, glyphs) + glyphs.ellipsis
+        return sanitized(uuid, 80, glyphs)
+    return sanitized(uuid, UUID_WIDTH - 1, glyphs) + glyphs.ellipsis
 
 
 def linked(parts: Sequence[str], glyphs: Glyphs) -> str:

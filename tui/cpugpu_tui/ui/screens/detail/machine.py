@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.costs import SCOPE_WORDS, joules_text
+from cpugpu_tui.analysis.slow_gpus import Standing
 from cpugpu_tui.machine import device_state
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import DEVICE, Reading

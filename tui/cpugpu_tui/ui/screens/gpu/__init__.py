@@ -15,7 +15,7 @@ from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import Spans, labelled, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry import nothing_yet, wording
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
-from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Quantity, Readings, known, linked, stranger, worded
+from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Quantity, Readings, known, linked, sanitized, worded
 from cpugpu_tui.ui.screens.gpu.overview import outside_instances, overview_lines, process_table
 from cpugpu_tui.ui.screens.page import Page
 
@@ -54,7 +54,7 @@ class GpuScreen(Page):
         gpu = next((gpu for gpu in telemetry.latest.gpus if str(gpu.index) == self._page), None)
         if gpu is None:
             return [((f"GPU {self._page} has disappeared.", "warn"),)]
-        name: Spans = ((f"GPU {gpu.index} ", "strong"), (stranger(gpu.name, max(width - 8, 0), glyphs), "title"))
+        name: Spans = ((f"GPU {gpu.index} ", "strong"), (sanitized(gpu.name, max(width - 8, 0), glyphs), "title"))
         return [name, *gpu_lines(gpu, telemetry, devices, width, glyphs)]
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
@@ -185,7 +185,7 @@ def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Se
 
 
 def _sentence(text: str | None, sign: str, role: str, width: int, glyphs: Glyphs) -> Section:
-    return wrapped(f"{sign} {stranger(text, 400, glyphs)}".strip(), width, role) if text else []
+    return wrapped(f"{sign} {sanitized(text, 400, glyphs)}".strip(), width, role) if text else []
 
 
 # ------------------------------------------------------------------ readings
@@ -214,7 +214,7 @@ def _row(
             reason = f"{glyphs.none} read by `cpugpu-tui telemetry --gpm`"
         # Align the dash with the numbers if the reason then fits, but keep one cell to the label.
         indent = max(1, min(VALUE_WIDTH - 1, width - LABEL_WIDTH - len(reason)))
-        return (label, (" " * indent, "text"), (stranger(reason, width - LABEL_WIDTH - indent, glyphs), role))
+        return (label, (" " * indent, "text"), (sanitized(reason, width - LABEL_WIDTH - indent, glyphs), role))
     number: Spans = (
         label,
         (f"{told.text:>{VALUE_WIDTH}}", role),

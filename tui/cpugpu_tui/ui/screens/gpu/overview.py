@@ -15,7 +15,7 @@ from cpugpu_tui.ui.glyphs import Glyphs, means, trend_lines
 from cpugpu_tui.ui.panes.lines import Spans, cut, plain, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines, wording
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
-from cpugpu_tui.ui.panes.telemetry.wording import GPU, PROCESS, bytes_text, known, stranger, torch_names, worded
+from cpugpu_tui.ui.panes.telemetry.wording import GPU, PROCESS, bytes_text, known, sanitized, torch_names, worded
 
 LEAST_WIDTH = 60
 """Cells below which four histories do not fit side by side."""
@@ -73,7 +73,7 @@ def overview_lines(
     for gpu, subject in pairs:
         names = [subject.label, *torch_names(gpu, devices)]
         if subject.problem:
-            said = wrapped(stranger(subject.problem, 400, glyphs), width - LABEL_WIDTH, "warn", lines=lines + 1)
+            said = wrapped(sanitized(subject.problem, 400, glyphs), width - LABEL_WIDTH, "warn", lines=lines + 1)
             drawn += _row(names, [(said, ())], width - LABEL_WIDTH, lines, subject.series)
         else:
             drawn += _row(names, _gpu_cells(subject, cells, lines, gpu, history), column, lines, "gpu")
@@ -87,7 +87,7 @@ def overview_lines(
 
 def _caption(gpus: Sequence[GpuTelemetry], step_s: int, width: int, glyphs: Glyphs) -> Spans:
     """Return the models, and how to read the histories."""
-    counted = Counter(stranger(gpu.name, 40, glyphs) or "unnamed" for gpu in gpus)
+    counted = Counter(sanitized(gpu.name, 40, glyphs) or "unnamed" for gpu in gpus)
     models = ", ".join(f"{count} {glyphs.times} {name}" if count > 1 else name for name, count in counted.items())
     told = f"newest right, a column is {step_s} s"
     if len(RANGES) + len(told) + cell_len(models) + 2 <= width:
@@ -100,7 +100,7 @@ def _heads(column: int) -> Spans:
 
 
 def _sentences(problem: str | None, width: int, glyphs: Glyphs) -> list[Spans]:
-    return wrapped(f"! {stranger(problem, 400, glyphs)}", width, "warn") if problem else []
+    return wrapped(f"! {sanitized(problem, 400, glyphs)}", width, "warn") if problem else []
 
 
 # ------------------------------------------------------------------ rows
@@ -277,7 +277,7 @@ def process_table(rows: Sequence[Listed], width: int, glyphs: Glyphs) -> list[Sp
 def _cells(place: str, place_width: int, process: GpuProcess, glyphs: Glyphs, why_not: dict[str, None]) -> Spans:
     """Return the fixed columns of a row; add the reason of each dash to `why_not`."""
     where = f"  {place:<{place_width}} " if place_width else "  "
-    user = cut(stranger(process.user or glyphs.none, 80, glyphs), USER_WIDTH, glyphs)
+    user = cut(sanitized(process.user or glyphs.none, 80, glyphs), USER_WIDTH, glyphs)
     memory = glyphs.none
     if process.memory_bytes is not None:
         memory = bytes_text(process.memory_bytes)
@@ -297,4 +297,4 @@ def _command(process: GpuProcess, glyphs: Glyphs) -> str:
     ours = "(ours) " if process.own else ""
     if process.user is None and process.command is None:
         return f"{ours}({wording.UNRESOLVED})"
-    return ours + (stranger(process.command or "", 400, glyphs) or "command unknown")
+    return ours + (sanitized(process.command or "", 400, glyphs) or "command unknown")

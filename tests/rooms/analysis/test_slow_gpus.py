@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from cpugpu_tui.analysis.alike import overall, standings
+from cpugpu_tui.analysis.slow_gpus import overall, standings
 
 H200 = "NVIDIA H200"
 

@@ -28,7 +28,7 @@ class Answer(NamedTuple):
     mono_ns: int
 
 
-class Asker:
+class NvmlThread:
     """One thread with one NVML session; answers one request at a time, from one other thread."""
 
     def __init__(
