@@ -117,7 +117,7 @@ def _headings(run: RunState, name: str, threads: Mapping[str, str], lines: Itera
     keys = (*names, Key.CPU, *threads, *of_gpu, Key.PLUS_MINUS, *judged, Key.LIMIT, *energies, *paper, Key.REMARKS)
     known = {Key.KERNEL: kernels_heading(run), **threads}
     if beside_words(run):
-        known[Key.GPU] = f"{COLUMNS[Key.GPU].heading}, recorded"
+        known |= {Key.CPU: f"{COLUMNS[Key.CPU].heading}, here", Key.GPU: f"{COLUMNS[Key.GPU].heading}, recorded"}
     return {key: known.get(key) or COLUMNS[key].heading for key in keys}
 
 

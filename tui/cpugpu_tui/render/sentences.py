@@ -58,7 +58,8 @@ def heading(run: RunState) -> str:
         parts.append(count_of(run.threads, "CPU thread"))
     if run.facts.get("torch"):
         parts.append(f"torch {run.facts['torch']}")
-    text = " · ".join([*([words] if (words := beside_words(run)) else []), *parts, *settings(run)])
+    text = " · ".join([*parts, *settings(run)])
+    text = f"{words} · here: {text}" if (words := beside_words(run)) else text
     own = ", and your code was not run" if run.plan.codes or run.plan.own_files else ""
     return f"SIMULATED: no number here was measured{own}. {text}" if run.simulated else text
 
