@@ -24,6 +24,8 @@ from cpugpu_tui.thresholds import Thresholds, load
 NOT_RUN = {
     "cpugpu-tui time --against 'python old.py --device {device}' -- python new.py --device {device}": "the same",
     "cpugpu-tui time -- python train.py --device {device} --size {n}": "cannot be simulated; test_cli_time_command.py",
+    "cpugpu-tui time my_model.py:forward --n 64,1024 --host gpu01": "test_code_there.py",
+    "cpugpu-tui time my_model.py:forward --n 64,1024 --host n1 --launcher srun --python ~/torch/bin/python": "the same",
     "cpugpu-tui run --resume": "needs an interrupted run, which tests/whole/test_resume_kill.py makes",
     "cpugpu-tui survey --resume": "needs an interrupted survey, which tests/rooms/cli/test_cli_survey.py makes",
     "cpugpu-tui --replay trace.ndjson": "needs a terminal",

@@ -172,6 +172,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "run --band": ("--python", "python3", "--python", "python3", *SIMULATE),
     "fleet run": ("-w", "n1", "--launcher", "local", *SIMULATE),
     "fleet run --max-size": ("-w", "n1", "--launcher", "local", *SIMULATE, "--find-crossover"),
+    **dict.fromkeys(("fleet run --setup", "fleet run --let"), ("x @ x", "-w", "n1", "--launcher", "local", *SIMULATE)),
     "fleet gate": ("-w", "n1", "--launcher", "local"),
     "fleet machine": ("-w", "n1", "--launcher", "local", "--beside", "h100", *SIMULATE),
     "fleet doctor": ("-w", "n1", "--launcher", "local", *SIMULATE),

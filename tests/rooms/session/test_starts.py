@@ -24,7 +24,7 @@ from tests.helpers.runs.scripted import (
 )
 
 from cpugpu_tui import model, time_on
-from cpugpu_tui.cli.running.in_turn import Side, duet_plan
+from cpugpu_tui.compare.in_turn import Side, duet_plan
 from cpugpu_tui.decide.comparison import UNDECIDED
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
 from cpugpu_tui.export.stream import case_results, kept

@@ -21,12 +21,14 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from cpugpu_tui import __version__, model
 from cpugpu_tui.agent.driver_reading import driver_read
+from cpugpu_tui.agent.sent_files import leave, placed, unpack
 from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.processes import adopt_orphans, children, kill_children
@@ -111,7 +113,7 @@ def read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control,
     except BaseException:  # noqa: BLE001 - a workload may have closed the descriptor
         traceback.print_exc()
     finally:
-        os._exit(EXIT_BROKEN)
+        leave(EXIT_BROKEN)
 
 
 def _read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None) -> None:
@@ -121,10 +123,10 @@ def _read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control
     while True:
         # Poll, so that input that came while the process was suspended (ctrl+z) counts.
         if not words.poll(None if silence_s is None else silence_s * 1000):
-            os._exit(EXIT_CONTROLLER_GONE)
+            leave(EXIT_CONTROLLER_GONE)
         chunk = os.read(stdin, 65536)
         if not chunk:
-            os._exit(EXIT_CONTROLLER_GONE)
+            leave(EXIT_CONTROLLER_GONE)
         *lines, buffer = (buffer + chunk).split(b"\n")
         for line in lines:
             if line == BEAT:
@@ -155,6 +157,7 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
         reader = os.getppid() if silence_limit_s(arguments) is None else None  # on a host it is elsewhere
         whole = {**environment, "controller_pid": os.getppid(), "reader_pid": reader}
         plan = plan_from_json(plans.get())
+        plan = replace(plan, codes=tuple(placed(code, emit.root) for code in plan.codes))
         code = 0 if work(plan, whole, emit, control, allows_code=CODE in arguments) else EXIT_BROKEN
     except BrokenPipeError:
         code = EXIT_CONTROLLER_GONE
@@ -163,7 +166,7 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
     finally:
         sys.stderr.flush()
         # The main thread is blocked in os.read, and nothing is left to clean up.
-        os._exit(code)
+        leave(code)
 
 
 def main() -> None:
@@ -172,7 +175,7 @@ def main() -> None:
     stdin, stdout = private_stdin(), private_stdout()
     if silence_limit_s(sys.argv[1:]) is None:  # on a host, the shell line has said so
         os.write(stdout, REACHED + b"\n")
-    emit = LineEmitter(stdout)
+    emit = LineEmitter(stdout, unpack(sys.argv[1:]))
     control = Control()
 
     def continued(_signal: int, _frame: object) -> None:

@@ -14,18 +14,19 @@ from cpugpu_tui.api.arguments import Arguments, Rows, axes_for, checked
 from cpugpu_tui.api.subject import said_in_python
 from cpugpu_tui.api.timing import Sizes, What
 from cpugpu_tui.cli.output.tables import comparison_text
-from cpugpu_tui.cli.running.in_turn import Played, Side, duet_plan, play
+from cpugpu_tui.cli.running.in_turn import Printed
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import save_rest, saving
-from cpugpu_tui.cli.time import with_names_of_both
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
+from cpugpu_tui.compare.in_turn import Played, code_sides, duet_plan, play
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.model import OwnCode, names_apart
+from cpugpu_tui.model import OwnCode
 from cpugpu_tui.render.comparison import code_answer, percent_text, placebo_lines
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.session.repeat import code_words, option_words
+from cpugpu_tui.session.repeat import pair_words
+from cpugpu_tui.session.typed_code import with_names_of_both
 
 
 @said_in_python()
@@ -69,18 +70,18 @@ def compare(
     request = PlanRequest(
         names=(codes[0].name,), sizes=asked.sizes, dtype=asked.dtype, threads=asked.threads, devices=asked.devices,
         max_seconds=asked.max_seconds, simulation=asked.simulation, own=OwnWorkloads(codes=codes),
-        pair=_words(codes[0], olds[0]),
+        pair=pair_words(codes, olds),
     )  # fmt: skip
-    names = names_apart(codes[0], olds[0])
-    sides = [Side(f"OLD {names[1]}", None, olds), Side(f"NEW {names[0]}", None, codes)]
+    sides = code_sides(codes, olds, None)
     plan = duet_plan(request, sides, "process")
 
     def compared(series: Sequence[Series]) -> SeriesComparison:
         return compare_series(series[0], series[1], DUET_BANDS)
 
-    with saving(RunOptions(save=asked.save)) as outbox:
-        played = play(request, plan, sides, outbox, lambda series: compared(series).judged, began_s=began_s,
-                      is_quiet=True)  # fmt: skip
+    options = RunOptions(save=asked.save)
+    with saving(options) as outbox:
+        face = Printed(options, is_quiet=True)
+        played = play(request, plan, sides, outbox, lambda series: compared(series).judged, face, began_s)
         save_rest(outbox, 0)
     if not all(series.runs for series in played.series):
         raise UnfitError(_why(played) or "No size was timed.", "Allow more time with max_seconds.")
@@ -109,12 +110,6 @@ def _typed(asked: Arguments) -> OwnCode:
             "Put it into a file, and write values in let as text.",
         )
     return code
-
-
-def _words(new: OwnCode, old: OwnCode) -> tuple[str, ...]:
-    """Return the words of the command that compares the same."""
-    setup = list(old.setup) if old.setup != new.setup else None
-    return ("time", *code_words([new]), *option_words({"--against": old.statement, "--against-setup": setup}))
 
 
 @dataclass(frozen=True)

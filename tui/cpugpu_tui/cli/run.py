@@ -24,6 +24,7 @@ def run(given: opt.Given) -> None:
     """
     from cpugpu_tui.cli.running import in_turn, modes
     from cpugpu_tui.cli.running.saving import Outputs
+    from cpugpu_tui.compare.in_turn import Side
     from cpugpu_tui.errors import UsageError
 
     if given.resume:
@@ -33,16 +34,8 @@ def run(given: opt.Given) -> None:
     request = given.request(names=tuple(given.names or ["quick"]), starts=given.number_of_starts())
     options, outputs = given.run_options(), Outputs.of(given)
     if given.several:
-        raise typer.Exit(
-            in_turn.run_in_turn(
-                request,
-                options,
-                [in_turn.Side(python, python) for python in given.several],
-                outputs,
-                as_json=given.json,
-                band=given.band,
-            )
-        )
+        sides = [Side(python, python) for python in given.several]
+        raise typer.Exit(in_turn.run_in_turn(request, options, sides, outputs, as_json=given.json, band=given.band))
     raise typer.Exit(modes.run_headless(request, options, as_json=given.json, outputs=outputs))
 
 

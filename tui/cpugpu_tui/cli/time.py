@@ -14,6 +14,7 @@ from cpugpu_tui.cli import options as opt
 from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
+    from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.model import OwnCode
 
 commands = typer.Typer()
@@ -95,7 +96,8 @@ class TimeGiven(opt.Given):
     commands.command(cls=TimeCommand), TimeGiven,
     "statement against rev setup against_setup against_variant on_cpu on_gpu gpu_setup n let in_place startup device "
     "parallel dtype threads variant find_crossover full rounds starts repeat max_seconds case_timeout energy cache "
-    "explain json database no_save worker pythons band simulate export ceilings",
+    "explain json database no_save worker pythons hosts host_names launcher start_timeout band simulate export "
+    "ceilings",
 )  # fmt: skip
 def time(given: TimeGiven) -> None:
     """Time your own code or command on CPU and GPU.
@@ -114,11 +116,13 @@ def time(given: TimeGiven) -> None:
     from dataclasses import replace
     from tempfile import TemporaryDirectory
 
-    from cpugpu_tui.cli.running.in_turn import Side, run_in_turn
+    from cpugpu_tui.cli.running.in_turn import run_in_turn
     from cpugpu_tui.cli.running.modes import run_headless
     from cpugpu_tui.cli.running.saving import Outputs
-    from cpugpu_tui.model import COMPILED, names_apart
+    from cpugpu_tui.compare.in_turn import Side, code_sides
+    from cpugpu_tui.model import COMPILED
     from cpugpu_tui.session.own_workloads import OwnWorkloads
+    from cpugpu_tui.session.typed_code import with_names_of_both
 
     check_pair(given)
     words = given.context.meta[COMMAND]
@@ -154,14 +158,45 @@ def time(given: TimeGiven) -> None:
             pair=pair, variant=given.variant if given.against_variant is None else None,
         )  # fmt: skip
         options = given.run_options(ceilings=given.ceilings and words is None)
+        if given.host_names or given.hosts:
+            options = on_host(given, options, (*codes, *old))
+        elif given.launcher is not None:
+            raise UsageError(f"--launcher {given.launcher} needs --host.", "Name the machine with --host.")
         outputs = Outputs.of(given)
         if old or given.several:
-            sides = [Side(python, python) for python in given.several]
-            if old:
-                new_name, old_name = names_apart(codes[0], old[0])
-                sides = [Side(f"OLD {old_name}", options.python, old), Side(f"NEW {new_name}", options.python, codes)]
+            interpreters = [Side(python, python) for python in given.several]
+            sides = code_sides(codes, old, options.python) if old else interpreters
             raise typer.Exit(run_in_turn(request, options, sides, outputs, as_json=given.json, band=given.band))
         raise typer.Exit(run_headless(request, options, as_json=given.json, outputs=outputs))
+
+
+def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> RunOptions:
+    """Return the options of a run on another machine. Say which files are sent there.
+
+    Raises:
+        UsageError: several machines are named, the code cannot be sent, or an option does not apply there.
+        UnfitError: Slurm did not report the resources of its nodes.
+    """
+    from dataclasses import replace
+
+    from cpugpu_tui.cli.fleet.running import HostsRequest
+    from cpugpu_tui.errors import print_notice
+    from cpugpu_tui.session.sent_files import files_of, sent_text
+
+    if given.worker == "thread":
+        raise UsageError("--worker thread runs in this process.", "Leave out --worker thread or --host.")
+    python = given.pythons[0] if given.pythons else None
+    files = files_of(codes)
+    names = tuple(given.host_names or ())
+    hosts = HostsRequest(given.hosts, names, given.launcher, python, given.start_timeout).hosts()
+    if len(hosts) > 1:
+        raise UsageError(f"time runs on one other machine, not on {len(hosts)}.", "Use fleet run with the same code.")
+    if hosts[0].launcher == "srun" and (given.other_side or given.several):
+        raise UsageError("A comparison runs three processes at the same time, and srun gives the node to one.",
+                         "Run this program there: srun --pty cpugpu-tui time …")  # fmt: skip
+    if text := sent_text(files, codes, [host.host for host in hosts]):
+        print_notice(text)
+    return replace(options, python=None, host=hosts[0], files=files, hello_limit_s=given.start_timeout)
 
 
 def check_pair(given: TimeGiven) -> None:
@@ -275,21 +310,6 @@ def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode],
     return (
         "time", *code_words(new), *option_words(more), *(["--", *new[0].argv] if new[0].argv else [])
     )  # fmt: skip
-
-
-def with_names_of_both(
-    new: Sequence[OwnCode], old: Sequence[OwnCode]
-) -> tuple[tuple[OwnCode, ...], tuple[OwnCode, ...]]:
-    """Return both codes under common names, which their cases share; each depends on both codes."""
-    from dataclasses import replace
-
-    from cpugpu_tui.workloads.own_code import name_of
-
-    names = [name_of(one.statement, repr([replace(each, sha256="", target=()) for each in (one, other)]), "")
-             for one, other in zip(new, old, strict=True)]  # fmt: skip
-    renamed = ([replace(code, name=name) for code, name in zip(codes, names, strict=True)] for codes in (new, old))
-    first, second = map(tuple, renamed)
-    return first, second
 
 
 def typed_codes(

@@ -150,6 +150,19 @@ def hosts_of(names: Iterable[str], defaults: Mapping[str, Any] | None = None) ->
     return checked(found)
 
 
+def host_of(text: str) -> Host:
+    """Return the host of a line: its name, then its launcher and its Python unless these are the usual ones.
+
+    Raises:
+        UsageError: it has other words, or the launcher is none of the built-in ones.
+    """
+    name, *more = text.split() or [""]
+    values = {"launcher" if word in LAUNCHERS else "python": word for word in more}
+    if len(values) < len(more):
+        raise UsageError(f"Invalid host {printable(text)!r}.", "Write its name, then ssh or srun, then its Python.")
+    return _host(name, values, {})
+
+
 def checked(hosts: Iterable[Host]) -> tuple[Host, ...]:
     """Return the hosts after checking them as a whole.
 

@@ -283,6 +283,8 @@ class Plan:
     """In a duet, whether its sides run different code, whose results are compared."""
     beside: str = field(default="", compare=False)
     """SHA-256 of the reference beside which faces set the CPU's times; empty for none. No time of it is in the run."""
+    host: str = field(default="", compare=False)
+    """Another machine that the app runs it on: name, launcher and Python; empty for this one."""
     words: tuple[str, ...] = field(default=(), compare=False)
     """Command and options that chose the cases, such as `run`, `matmul`, `--size`, `16,32`; see `session/repeat.py`.
     Empty in plans of version 0.2 and older, and in those that no command gives."""

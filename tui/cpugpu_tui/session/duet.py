@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from cpugpu_tui.model import Case, Event, RunFinished
+from cpugpu_tui.model import Case, Event, RunFinished, TelemetryRead
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.session.turns import Turns
 
@@ -40,6 +40,19 @@ class Duet:
     def _stop_all(self) -> None:
         for session in self.sessions:
             session.stop()
+
+    def pause(self) -> None:
+        """Let no agent begin another round until `resume`."""
+        self._turns.hold(True)
+
+    def resume(self) -> None:
+        """Continue after a pause."""
+        self._turns.hold(False)
+
+    def add_telemetry(self, event: TelemetryRead) -> None:
+        """Add a reading to the events of each run."""
+        for session in self.sessions:
+            session.add_telemetry(event)
 
     def kill(self) -> None:
         """Stop at once."""

@@ -18,6 +18,7 @@ from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.fleet_state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
+from cpugpu_tui.timing.channel import CODE
 from cpugpu_tui.transport.agent_command import CRASHED, HELLO_LIMIT_S, MISBEHAVING, NO_TORCH, VERSION, HostError
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.guard import MisbehavedError
@@ -29,16 +30,13 @@ Deliver = Callable[[str, Told], None]
 """Called with a host and what happened there, always in the thread that called `Fleet.run`."""
 
 AT_ONCE = 128
-"""Most hosts at work at the same time: each needs three threads and, for ssh, a client of 10 MB."""
+"""Most hosts at work at the same time: each needs four threads and, for ssh, a client of 10 MB."""
 
 CONNECTING_AT_ONCE = 16
 """Most connections that are being opened at the same time: sshd drops more than 10 to 100 (MaxStartups)."""
 
 WAITING_EVENTS = 2_000
 """Most events that wait for the listener. Sessions with more wait, so memory stays bounded."""
-
-TEND_S = 1.0
-"""How often agents get a heartbeat."""
 
 INTERNAL_ERROR = "Internal error"
 """Beginning of the message about a bug of this program."""
@@ -60,6 +58,8 @@ class FleetPlan:
     at_once: int = AT_ONCE
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts that are added to the environment of every run."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Path → content of the files of the plan's code, which go with the agents."""
 
 
 class Fleet:
@@ -111,7 +111,6 @@ class Fleet:
         An exception of `deliver` ends all agents and is raised again.
         """
         hosts = self._asked.hosts
-        threading.Thread(target=self._tend, name="fleet-beat", daemon=True).start()
         pool = ThreadPoolExecutor(min(self._asked.at_once, len(hosts)), thread_name_prefix="fleet")
         try:
             for index, host in enumerate(hosts):
@@ -137,11 +136,6 @@ class Fleet:
             with suppress(queue.Empty):
                 self._queue.get(timeout=0.1)
 
-    def _tend(self) -> None:
-        while not self._over.wait(TEND_S):
-            for agents, _ in self._sessions():
-                agents.tend()
-
     def _run_host(self, index: int, host: Host) -> None:
         def tell(told: Told) -> None:
             self._queue.put((host.host, told))
@@ -164,8 +158,9 @@ class Fleet:
             door.leave()
             return _STOPPED
         tell(HostChanged(CONNECTING))
-        simulated = self._asked.plan.simulation is not None
-        agents = Agents(None, simulated=simulated, host=host, hello_limit_s=self._asked.hello_limit_s)
+        asked = self._asked
+        agents = Agents(None, simulated=asked.plan.simulation is not None, own=[CODE] if asked.plan.codes else [],
+                        host=host, files=asked.files, hello_limit_s=asked.hello_limit_s)  # fmt: skip
 
         def reached() -> None:
             door.leave()
@@ -227,9 +222,10 @@ class _ConnectSlot:
                 self._doors.release()
 
 
-def facts_of(host: Host, fleet_id: str) -> dict[str, Any]:
-    """Return the facts about the fleet for a run's environment."""
-    return {"fleet": fleet_id, "fleet_host": host.host, "launcher": host.launcher}
+def facts_of(host: Host | None, fleet_id: str = "") -> dict[str, Any]:
+    """Return the facts about host and fleet for a run's environment; nothing for a run on this machine."""
+    fleet = {"fleet": fleet_id} if fleet_id else {}
+    return {} if host is None else {**fleet, "fleet_host": host.host, "launcher": host.launcher}
 
 
 def fleet_devices(plan: Plan, asked: Sequence[str] | None) -> Plan:

@@ -73,6 +73,7 @@ class FurtherStarts:
         """Start the processes beside the first one if each has a core, unless that would delay the first row."""
         plan, agents = self._plan, self._agents
         is_alone = plan.starts < 2 or plan.parallel or agents.worker == "thread" or agents.is_standby_ready
+        is_alone = is_alone or agents.host is not None  # whose cores are not known here
         if self._early is None and not is_alone and has_cores(plan.starts):
             self._early = self._started(plan.starts - 1)
 
@@ -91,9 +92,12 @@ class FurtherStarts:
 
     def run(self, finished: model.RunFinished, started_s: float) -> model.RunFinished:
         """Run all further starts and return the end of the run; `finished` is that of the first start."""
+        host = self._agents.host
         visits = Visits(self._plan, self._stream.left.state, time.monotonic() - started_s, self._session.left_s)
         count = visits.count(self._early.count if self._early is not None else 0) if visits.cases else 0
-        at_once = 1 if self._plan.parallel else max(count, 1)  # a start of several agents is visited alone
+        # A start of several agents is visited alone. So is one of Slurm, which gives a whole node to each.
+        has_one = self._plan.parallel or (host is not None and host.launcher == "srun")
+        at_once = 1 if has_one else max(count, 1)
         for first in range(1, count + 1, at_once):
             rotation = self._early or self._started(at_once, first)
             if rotation is None or self._session.stopping:
@@ -108,7 +112,7 @@ class FurtherStarts:
 
     def _started(self, count: int, first: int = 1) -> Rotation | None:
         """Return so many processes, fewer if memory has no room for them; None without any."""
-        fitting = room(count)
+        fitting = room(count) if self._agents.host is None else count
         if fitting < count:
             self._lost.append(f"Memory has room for {fitting} of {count} processes.")
         agents = [claim_agent(self._plan, self._agents) for _ in range(fitting)]

@@ -73,6 +73,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         simulation=request.simulation,
         codes=request.own.codes,
         words=words,
+        host=request.host,
         own_files=request.own.files_of(case.workload for case in cases),
     )
 

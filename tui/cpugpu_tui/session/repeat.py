@@ -109,6 +109,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     (command, *rest), argv = words[:end], (*words[end + 1 :], *(codes[0].argv if codes else ()))
     # Other settings of the host in the inventory are not part of the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
+    fleet = fleet and command != "time"
     has_starts = not fleet and command != "survey" and not argv and not plan.is_of_two_codes
     simulation = plan.simulation
     if simulation is not None and plan.is_of_two_codes:  # the planted difference is that of one side
@@ -117,6 +118,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     line = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else [command])]
     line += code_words(codes) if codes else []
     line += ["--n" if codes and word == "--size" else word for word in rest]
+    line += where if not fleet else []
     line += option_words({
         "--workloads": [file.path for file in plan.own_files] if not codes else [],
         "--device": [device for device in plan.devices if device != ("all" if fleet else "auto") and not plan.beside],
@@ -146,6 +148,12 @@ def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
         *([] if first.argv or sides else [first.statement]),
         *option_words({"--setup": list(first.setup), "--let": let_texts(codes), "--in-place": first.in_place}),
     ]  # fmt: skip
+
+
+def pair_words(new: Sequence[model.OwnCode], old: Sequence[model.OwnCode]) -> tuple[str, ...]:
+    """Return the command that compares two codes, and the words that name them."""
+    setup = list(old[0].setup) if old[0].setup != new[0].setup else None
+    return ("time", *code_words(new), *option_words({"--against": old[0].statement, "--against-setup": setup}))
 
 
 def let_texts(codes: Sequence[model.OwnCode]) -> list[str]:

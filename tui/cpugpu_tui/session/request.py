@@ -163,6 +163,10 @@ class PlanRequest:
     """The workloads of the presets to run; empty for all."""
     pair: tuple[str, ...] = ()
     """`time` and the words that name its code and the one beside it, in a duet of both."""
+    against: tuple[model.OwnCode, ...] = ()
+    """The code beside it, in the app."""
+    host: str = ""
+    """Another machine to run on, in the app; see `config.hosts.host_of`."""
     beside: str | None = None
     """Name or file of a reference: the CPU is timed here, and the GPU's times are recorded ones."""
     own: OwnWorkloads = field(default_factory=OwnWorkloads)

@@ -156,8 +156,9 @@ class Session:
         return self._paused
 
     def add_telemetry(self, event: model.TelemetryRead) -> None:
-        """Add a telemetry reading to the events of this run."""
-        self._inbox.put(event)
+        """Add a telemetry reading of this machine to the events of this run, unless it runs on another one."""
+        if self._agents.host is None:
+            self._inbox.put(event)
 
     def _command(self, word: str) -> None:
         # An agent would take an early command for its plan. `follow` sends requests that came before the plan.

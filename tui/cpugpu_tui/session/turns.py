@@ -34,6 +34,13 @@ class Turns:
         self._live = set(range(count))
         self._waiting: dict[int, Place] = {}
         self._visited_s: float | None = None
+        self._is_held = False
+
+    def hold(self, is_held: bool) -> None:
+        """Let no agent work from its next turn on, or go on."""
+        with self._lock:
+            self._is_held = is_held
+            self._visit_next()
 
     def wait(self, index: int, turn: model.Progressed) -> None:
         """Note that an agent waits, and let the next one work once all of them wait."""
@@ -52,7 +59,7 @@ class Turns:
         if self._visited_s is not None:
             self.visits_s += time.monotonic() - self._visited_s
             self._visited_s = None
-        if not self._live or self._live - self._waiting.keys():
+        if self._is_held or not self._live or self._live - self._waiting.keys():
             return
         index = min(self._waiting, key=self._rank)
         _, round_index = self._waiting.pop(index)

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from itertools import product
 
+from cpugpu_tui.config.hosts import host_of
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.session.repeat import let_texts
+from cpugpu_tui.session.repeat import let_texts, pair_words
 from cpugpu_tui.workloads.code_target import parse_target
-from cpugpu_tui.workloads.own_code import compiled, hash_of_file, own_code
+from cpugpu_tui.workloads.own_code import compiled, hash_of_file, name_of, own_code
 from cpugpu_tui.workloads.python_text import check_name, parsed, quote, reading
 
 
@@ -54,6 +55,17 @@ def split_values(text: str) -> list[str]:
     return [text]
 
 
+def with_names_of_both(
+    new: Sequence[OwnCode], old: Sequence[OwnCode]
+) -> tuple[tuple[OwnCode, ...], tuple[OwnCode, ...]]:
+    """Return both codes under common names, which their cases share; each depends on both codes."""
+    names = [name_of(one.statement, repr([replace(each, sha256="", target=()) for each in (one, other)]), "")
+             for one, other in zip(new, old, strict=True)]  # fmt: skip
+    renamed = ([replace(code, name=name) for code, name in zip(codes, names, strict=True)] for codes in (new, old))
+    first, second = map(tuple, renamed)
+    return first, second
+
+
 LINE_BREAK = "\u21b5"
 """Separates lines of the setup in a field of one line, where `; ` cannot: for example before `for`."""
 
@@ -70,6 +82,10 @@ class CodeFields:
     """`k=1,2; width=64`."""
     in_place: str = ""
     """`yes` if the code may change its inputs; else empty or `no`."""
+    against: str = ""
+    """Another code to compare with; empty for none."""
+    host: str = ""
+    """Another machine to run on, with its launcher and Python; empty for this one."""
 
 
 def request_of(fields: CodeFields, base: PlanRequest) -> PlanRequest:
@@ -88,14 +104,27 @@ def request_of(fields: CodeFields, base: PlanRequest) -> PlanRequest:
     setup = "\n".join(line.rstrip() for line in fields.setup.split(LINE_BREAK))
     with _in_field("setup"):
         own_code("0", setup)
+    in_place = fields.in_place.strip() == "yes"
     with _in_field("code"):
-        in_place = fields.in_place.strip() == "yes"
         codes = tuple(own_code(fields.code, setup, each, in_place=in_place) for each in lets)
+    with _in_field("against"):
+        against = tuple(
+            own_code(fields.against, setup, each, in_place=in_place) for each in lets if fields.against.strip()
+        )
+    with _in_field("host"):
+        if fields.host and host_of(fields.host).launcher == "srun" and against:
+            raise UsageError("A comparison runs three processes at the same time, and srun gives the node to one.",
+                             "Use ssh, or run this program on that node.")  # fmt: skip
+    pair: tuple[str, ...] = ()
+    if against:
+        codes, against = with_names_of_both(codes, against)
+        pair = pair_words(codes, against)
     sizes = fields.sizes.strip() or None
-    if sizes is None and any(compiled(code).uses_size for code in codes):
+    if sizes is None and any(compiled(code).uses_size for code in (*codes, *against)):
         raise FieldError("sizes", "The code uses n.", "Enter sizes: 512, 16,64,256, or 16:4096 to search between both.")
     names = tuple(code.name for code in codes)
-    return replace(base, names=names, sizes=sizes, own=base.own._replace(codes=codes))
+    return replace(base, names=names, sizes=sizes, own=base.own._replace(codes=codes), against=against, pair=pair,
+                   host=fields.host)  # fmt: skip
 
 
 @contextmanager

@@ -56,8 +56,9 @@ def stamped(event: E, seq: int) -> E:
 class LineEmitter:
     """Buffers encoded events and writes them to a file descriptor on `flush`."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, descriptor: int, root: str = "") -> None:
+        """Write to `descriptor`. Files that were sent here lie below `root`; events name them as the person did."""
+        self._descriptor, self.root = descriptor, root
         self._pid = os.getpid()
         self._buffer = bytearray()
         self._seq = 0
@@ -67,7 +68,8 @@ class LineEmitter:
         if os.getpid() != self._pid:
             os._exit(1)  # it would write into the stream of the agent
         self._seq += 1
-        self._buffer += encode(stamped(event, self._seq))
+        line = encode(stamped(event, self._seq))
+        self._buffer += line.replace(self.root.encode(), b"") if self.root else line
 
     def flush(self) -> None:
         """Write the whole buffer. A reader that has died is detected elsewhere (end of stdin)."""
@@ -101,6 +103,9 @@ FILE, INSTALLED = "--workloads", "--installed"
 
 CODE = "--code"
 """Word of an agent's command that allows it to run the typed code of its plan. Without it, plans cannot bring code."""
+
+SENT = "sent"
+"""Folder of the agent's zip with the files of typed code, by their absolute paths on the machine of the controller."""
 
 ALIVE = "--alive"
 """Option of the agent's command line: seconds of silence after which the agent assumes that its controller is dead."""

@@ -32,6 +32,9 @@ LOCK_POLL_S = 0.1
 
 LOCK = "lock"
 
+KEPT = "CPUGPU_TUI_KEPT_FILES"
+"""Variable of an agent that has a person's code from another machine."""
+
 
 @dataclass(frozen=True)
 class CompilerFolder:
@@ -150,7 +153,9 @@ def _empty(path: str) -> None:
 
 
 def kept_files() -> str:
-    """Return the folder for files that are kept, but can be made again."""
+    """Return the folder for files that are kept, but can be made again. `KEPT` names it where nothing is to stay."""
+    if kept := os.environ.get(KEPT):
+        return kept
     home = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(home if os.path.isabs(home) else os.path.expanduser("~/.cache"), "cpugpu-tui")
 

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cpugpu_tui.config.hosts import Host
@@ -90,13 +90,15 @@ def local_start(
     return Start((*command, *words), command[0], descriptors, hello_limit_s=hello_limit_s, on_wait=on_wait)
 
 
-def host_start(host: Host, words: Sequence[str], on_reached: Callable[[], None], hello_limit_s: float) -> Start:
-    """Return how to start an agent on another machine.
+def host_start(
+    host: Host, words: Sequence[str], files: Mapping[str, bytes], on_reached: Callable[[], None], hello_limit_s: float
+) -> Start:
+    """Return how to start an agent on another machine; `files` go there with it.
 
     Raises:
         UsageError: the host's name would be parsed as an option.
     """
-    argv, feed = launchers.remote_start(host, words)
+    argv, feed = launchers.remote_start(host, words, files)
     return Start(tuple(argv), host.host, feed=feed, host=host, on_reached=on_reached, hello_limit_s=hello_limit_s)
 
 

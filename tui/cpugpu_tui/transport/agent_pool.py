@@ -7,7 +7,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from cpugpu_tui.agent.main import EXIT_BROKEN, THREAD_NAME, facts, hello, wanted, work
@@ -135,6 +135,9 @@ TERMINATED_S, KILLED_S = 0.5, 1.0
 """How long all agents together may take to obey SIGTERM, and then SIGKILL."""
 
 
+TEND_S = 1.0
+"""Interval of heartbeats and of the look at agents that do not start."""
+
 _printing, _printed = threading.Lock(), set[str]()
 
 
@@ -151,11 +154,12 @@ class Agents:
 
     def __init__(
         self, python: str | None = None, worker: str = "process", *, simulated: bool = False, own: Sequence[str] = (),
-        host: Host | None = None, hello_limit_s: float = HELLO_LIMIT_S,
+        host: Host | None = None, files: Mapping[str, bytes] | None = None, hello_limit_s: float = HELLO_LIMIT_S,
     ) -> None:  # fmt: skip
         """`own` are the arguments that name a person's own workload files; no other file is loaded.
 
-        With a `host`, agents start there, by its launcher and interpreter. Each may take `hello_limit_s`.
+        With a `host`, agents start there, by its launcher and interpreter, and `files` go with them. Each may take
+        `hello_limit_s`.
         """
         self.python = python if host is None else host.python
         self.worker = worker
@@ -167,12 +171,15 @@ class Agents:
         self.on_reached: Callable[[], None] = nobody_listens
         """Called from another thread once a host is reached."""
         self._simulated, self._own = simulated, tuple(own)
-        self._host, self._hello_limit_s = host, hello_limit_s
+        self.host, self._files, self._hello_limit_s = host, files or {}, hello_limit_s
         self._lock = threading.Lock()
         self._standby: list[AgentProcess | AgentThread] = []
         self._live: list[AgentProcess] = []
         self._threads: list[AgentThread] = []
         self._closed = False
+        self._over = threading.Event()
+        if host is not None:
+            threading.Thread(target=self._tend, name="agents-beat", daemon=True).start()
 
     def prepare(self, count: int = 1) -> None:
         """Start agents until so many are on standby; returns at once.
@@ -239,10 +246,10 @@ class Agents:
             self._threads = [*self._threads[:1], *(other for other in self._threads[1:] if other.alive), thread]
             return thread
         words = (*(["--simulated"] if self._simulated else []), *self._own)
-        if self._host is None:
+        if self.host is None:
             start = local_start(self.python, words, self.on_wait, self._hello_limit_s)
         else:
-            start = host_start(self._host, words, self.on_reached, self._hello_limit_s)
+            start = host_start(self.host, words, self._files, self.on_reached, self._hello_limit_s)
         agent = AgentProcess(start, on_ready=self.on_ready)
         self._live = [other for other in self._live if other.alive]
         self._live.append(agent)
@@ -258,11 +265,12 @@ class Agents:
         with self._lock:
             return {agent.pid for agent in self._live if agent.alive}
 
-    def tend(self) -> None:
-        """Send heartbeats to agents on other machines, and end those that are not ready in time. Call once a second."""
-        with self._lock:
-            for agent in self._live:
-                agent.tend()
+    def _tend(self) -> None:
+        """Send heartbeats to agents on another machine, and end those that are not ready in time."""
+        while not self._over.wait(TEND_S):
+            with self._lock:
+                for agent in self._live:
+                    agent.tend()
 
     def suspend(self) -> None:
         """Suspend all agents (ctrl+z).
@@ -288,6 +296,7 @@ class Agents:
         An agent that is a thread ends after its block in flight. Python aborts if it exits before that, so a caller
         that exits at once waits `thread_patience_s`.
         """
+        self._over.set()
         with self._lock:
             self._closed = True
             self._standby.clear()

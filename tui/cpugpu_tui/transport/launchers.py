@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from cpugpu_tui.config.hosts import Host, check_host
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.timing.channel import ALIVE, REACHED
+from cpugpu_tui.timing.channel import ALIVE, REACHED, SENT
 
 SSH = (
     "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
@@ -128,13 +128,13 @@ def _filled(template: Sequence[str], name: str, shell: list[str]) -> list[str]:
     return [command.join(part.replace("{host}", name) for part in word.split("{command}")) for word in template]
 
 
-def remote_start(host: Host, arguments: Sequence[str]) -> tuple[list[str], bytes]:
-    """Return the command that starts an agent on a host, and the first bytes for its stdin.
+def remote_start(host: Host, arguments: Sequence[str], files: Mapping[str, bytes]) -> tuple[list[str], bytes]:
+    """Return the command that starts an agent on a host, and the first bytes for its stdin, with `files` by path.
 
     Raises:
         UsageError: the host's name would be parsed as an option.
     """
-    data = agent_zip()
+    data = agent_zip(tuple(files.items()))
     return launch_argv(host, shell_line(host, arguments, len(data))), data
 
 
@@ -220,8 +220,8 @@ MAIN = "agent/__main__.py"
 
 
 @lru_cache(maxsize=1)
-def agent_zip() -> bytes:
-    """Return a zip that runs as a script: the rooms above and NVML's bindings.
+def agent_zip(files: Sequence[tuple[str, bytes]] = ()) -> bytes:
+    """Return a zip that runs as a script: the rooms above, NVML's bindings, and `files` of the person.
 
     Cached: making it takes 50 ms, and a fleet needs it for each host.
     """
@@ -236,6 +236,8 @@ def agent_zip() -> bytes:
         bindings = find_spec("pynvml")
         if bindings is not None and bindings.origin is not None:
             archive.write(bindings.origin, "pynvml.py")
+        for place, content in files:
+            archive.writestr(f"{SENT}{place}", content)
     return buffer.getvalue()
 
 

@@ -39,6 +39,8 @@ class Situation(NamedTuple):
     demo: bool = False
     """Recorded runs are played; `replay` is set too, and there is no measurement to disturb."""
 
+    duet: bool = False
+    """The run is one side of two codes, which are compared while they are timed."""
     zoomed: bool = False
     """One pane has the whole screen."""
 
@@ -96,7 +98,7 @@ COMMANDS: tuple[Command, ...] = (
             lambda s: s.ran and s.may_start and not s.past),
     Command("beside", ("B",), "Beside", RUN, "Time the CPU beside the recorded times of a GPU server.",
             "running.run_beside", IDLE),
-    Command("own-code", ("o",), "Own code", RUN, "Time your own expression or function.", "coding.type", IDLE),
+    Command("own-code", ("o",), "Own code", RUN, "Time your own code, or compare two codes.", "coding.type", IDLE),
     Command("pause", ("space",), "Pause", RUN, "Pause or resume the run.", "running.pause",
             lambda s: s.live and not s.stopping),
     Command("stop", ("x",), "Stop", RUN, "Stop after the current block; pressed twice: at once.", "running.stop",
@@ -122,8 +124,8 @@ COMMANDS: tuple[Command, ...] = (
             "comparing.toggle_noise"),
     Command("python", ("p",), "Python", RUN, "Switch to a Python whose torch can use the GPU.", "preparing.use_python",
             IDLE),
-    Command("compare", ("c",), "Compare", COMPARE, "Compare this series with an earlier one.", "comparing.toggle",
-            lambda s: s.ran and not s.live),
+    Command("compare", ("c",), "Compare", COMPARE, "Compare this series with an earlier one, or two codes.",
+            "comparing.toggle", lambda s: s.ran and (s.duet or not s.live)),
     Command("baseline", ("b",), "Baseline", COMPARE, "Make this series the baseline of later runs.",
             "comparing.set_baseline", lambda s: s.ran and not s.live),
     Command("export", ("e",), "Export", TAKE_AWAY, "Export the run to JSON, CSV, Markdown, HTML, SVG or PNG.",

@@ -13,8 +13,8 @@ from cpugpu_tui.cli.fleet.running import hosts_table, trouble_lines
 from cpugpu_tui.cli.output.printing import print_json, print_lines
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.output.tables import differences_table
-from cpugpu_tui.cli.running.in_turn import Played
 from cpugpu_tui.compare.gate import FleetGate, GateReport, GpuGate
+from cpugpu_tui.compare.in_turn import Played
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable

@@ -12,13 +12,14 @@ from cpugpu_tui import errors
 from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, MIN_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
-from cpugpu_tui.cli.running.in_turn import Played, Side, duet_plan
-from cpugpu_tui.cli.running.in_turn import play as play_duet
+from cpugpu_tui.cli.running.in_turn import Printed
 from cpugpu_tui.cli.running.one_run import Turn, run_turns
 from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
 from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import Difference, comparable_pairs, differences
 from cpugpu_tui.compare.gate import GateReport, gate_series, gate_with_placebo
+from cpugpu_tui.compare.in_turn import Played, Side, duet_plan
+from cpugpu_tui.compare.in_turn import play as play_duet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
@@ -174,7 +175,7 @@ def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bo
         return gate_series(base, new, request.limits)
 
     with saving(options) as outbox:
-        played = play_duet(asked, plan, sides, outbox, lambda series: report_of(series).found.judged)
+        played = play_duet(asked, plan, sides, outbox, lambda series: report_of(series).found.judged, Printed(options))
         say_remark(outbox)
         if played.is_over:
             return save_rest(outbox, played.exit_code or errors.EXIT_UNFIT)

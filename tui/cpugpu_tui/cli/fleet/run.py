@@ -13,12 +13,13 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_line
-from cpugpu_tui.errors import print_notice
+from cpugpu_tui.errors import UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.cli.running.saving import Outputs
+    from cpugpu_tui.model import OwnCode
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.planning import PlanRequest
 
@@ -49,24 +50,47 @@ commands = typer.Typer()
 
 @opt.takes(
     commands.command(), FleetGiven,
-    "names hosts host_names launcher node_python size node_device dtype threads variant find_crossover max_size full "
-    "rounds repeat max_seconds case_timeout start_timeout at_once energy cache scale node_mnist json database no_save "
-    "simulate export tui theme mouse",
+    "names setup let in_place hosts host_names launcher node_python size node_device dtype threads variant "
+    "find_crossover max_size full rounds repeat max_seconds case_timeout start_timeout at_once energy cache scale "
+    "node_mnist json database no_save simulate export tui theme mouse",
 )  # fmt: skip
 def run(given: FleetGiven) -> None:
     """Run presets or workloads on every GPU of every host.
 
-    The result is one table. The history saves a run for each host.
+    The result is one table. The history saves a run for each host. FILE.py:FUNCTION, or an expression with --setup or
+    --let, is timed as in `time`: its files are sent to the hosts and removed at the end.
     """
     from cpugpu_tui.cli.fleet.running import HostsRequest
     from cpugpu_tui.cli.running.saving import Outputs
+    from cpugpu_tui.session.own_workloads import OwnWorkloads
 
+    codes = typed_codes(given)
     request = given.request(
-        names=tuple(given.names or ["quick"]), devices=tuple(given.node_device or ["auto"]), mnist=given.node_mnist
-    )
+        names=tuple(code.name for code in codes) or tuple(given.names or ["quick"]), mnist=given.node_mnist,
+        devices=tuple(given.node_device or ["auto"]), own=OwnWorkloads(codes=codes),
+    )  # fmt: skip
     show = _in_the_app(given.theme, mouse=given.mouse) if given.tui and not given.json else None
     asked, outputs = HostsRequest.of(given), Outputs.of(given)
     raise typer.Exit(_run_fleet(request, asked, given.run_options(), outputs, show, as_json=given.json))
+
+
+def typed_codes(given: FleetGiven) -> tuple[OwnCode, ...]:
+    """Return the code among the names, once for each combination of parameters; nothing without any.
+
+    Raises:
+        UsageError: it stands beside other names, or is no Python.
+    """
+    from cpugpu_tui.session.typed_code import parameters
+    from cpugpu_tui.workloads.code_target import parse_target
+    from cpugpu_tui.workloads.own_code import own_code
+
+    options, names = bool(given.setup or given.let or given.in_place), given.names or []
+    if not options and not any(map(parse_target, names)):
+        return ()
+    if len(names) != 1:
+        raise UsageError("Code is timed alone.", "Name one FILE.py:FUNCTION or expression, and no preset.")
+    setup = "\n".join(given.setup or ())
+    return tuple(own_code(names[0], setup, lets, in_place=given.in_place) for lets in parameters(given.let or ()))
 
 
 def _in_the_app(theme: str | None, *, mouse: bool) -> Callable[[Fleet, Run], None]:
@@ -99,13 +123,16 @@ def _run_fleet(
     from cpugpu_tui.render.fleet import host_data
     from cpugpu_tui.session.fleet_running import Fleet, fleet_devices
     from cpugpu_tui.session.fleet_state import FleetState
-    from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import build_plan
+    from cpugpu_tui.session.sent_files import files_of, sent_text
 
     with failure_as_event(as_json=as_json):
-        plan = build_plan(replace(request, own=OwnWorkloads(presets=config.load().presets)))
+        plan = build_plan(replace(request, own=request.own._replace(presets=config.load().presets)))
         plan = fleet_devices(plan, None if request.devices == ("auto",) else request.devices)
-        fleet_plan = asked.plan(plan, request.repeat, request.case_timeout_s)
+        files = files_of(plan.codes)
+        fleet_plan = replace(asked.plan(plan, request.repeat, request.case_timeout_s), files=files)
+        if text := sent_text(files, plan.codes, [host.host for host in fleet_plan.hosts]):
+            print_notice(text)
         outputs.check()
     with saving(options) as outbox:
         fleet, run = Fleet(fleet_plan, outbox), Run(FleetState.of(fleet_plan.hosts), outputs, as_json)

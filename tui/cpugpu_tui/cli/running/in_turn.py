@@ -1,295 +1,58 @@
-"""Runs a duet of interpreters or codes: fresh pairs of agents are timed in turn until every verdict is clear."""
+"""Runs a duet for a command: its progress, its signals, and the comparison at the end."""
 
 from __future__ import annotations
 
-import math
 import sys
-import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
-from cpugpu_tui.analysis.compare import (
-    DUET_BANDS,
-    FASTER,
-    FIRST_LOOK,
-    LOOKS,
-    MOST_PAIRS,
-    SAME,
-    SLOWER,
-    TOO_FEW,
-    UNDECIDED,
-    VISITS,
-    Judged,
-)
+from cpugpu_tui.analysis.compare import DUET_BANDS, MOST_PAIRS, Judged
 from cpugpu_tui.cli.output.printing import print_json, print_lines
 from cpugpu_tui.cli.running import one_run
 from cpugpu_tui.cli.running.options import RunOptions, with_own
 from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, differing_results, with_placebo
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
+from cpugpu_tui.compare.in_turn import Face, Live, Played, Side, duet_plan, play
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, UnfitError, UsageError, print_notice  # fmt: skip
-from cpugpu_tui.model import DEVICE, DUET, LATENCY, Case, CaseFailed, Event, EventClock, OwnCode, Plan, RunFinished
-from cpugpu_tui.model.quantities import count_of, duration
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, UnfitError, UsageError, print_notice
+from cpugpu_tui.model import Event, Plan
 from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.duet import Duet
-from cpugpu_tui.session.event_stream import new_id
-from cpugpu_tui.session.further_starts import at_once
-from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
-from cpugpu_tui.session.session import POLL_S, Session
-from cpugpu_tui.state.folding import measured
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.transport.interpreter_search import AUTO
-
-BLOCKS = 20
-"""Blocks of a visit on each device: 40 ms, so that a visit averages more noise than a half-round of a run."""
-
-NARROW_RATIO = 1.2
-"""Ratio of two sizes with different verdicts at which a search is over. A size takes at least five pairs of agents."""
-
-Judge = Callable[[Sequence[Series]], Sequence[Judged]]
-"""Returns the verdicts of all series against the first."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """What one agent of a duet runs."""
+class Printed(Face):
+    """A line of progress on stderr; signals stop the duet. For callers in Python, `is_quiet`, signals are theirs."""
 
-    name: str
-    python: str | None
-    codes: tuple[OwnCode, ...] = ()
-    """Its own code; empty if both sides run that of the plan."""
+    def __init__(self, options: RunOptions, see: one_run.See | None = None, *, is_quiet: bool = False) -> None:
+        self.facts, self.agents = options.facts, options.agents  # type: ignore[method-assign]
+        self._see, self._is_quiet = see, is_quiet
 
+    @contextmanager
+    def pair(self, number: int, plan: Plan, duet: Duet, agents: Sequence[Agents]) -> Iterator[Live]:
+        """Show progress and read telemetry."""
+        if sys.stderr.isatty() and not self._is_quiet:
+            print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
+        progress = one_run.Progress()
+        with (
+            nullcontext() if self._is_quiet else one_run.signals_stop(duet),
+            one_run.telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}),
+        ):
+            yield lambda _index, state, event: progress.show(state, event)
+        progress.clear()
 
-@dataclass
-class Played:
-    """The runs of a duet."""
+    def see(self, state: RunState, event: Event) -> None:
+        """Pass the events on."""
+        if self._see is not None:
+            self._see(state, event)
 
-    series: tuple[Series, ...]
-    """One for each side, base first; a run for each pair of agents."""
-    placebo: Series
-    """The base once more. It is timed like the others, and neither shown nor saved."""
-    exit_code: int = EXIT_OK
-    """The worst of all runs."""
-    visits_s: float = 0.0
-    """Time in which cases were timed."""
-    start_up_s: float = 0.0
-    """All other time: starting agents, preparing cases, warm-up."""
-    pairs: int = 0
-    """Pairs of agents, also those that were stopped."""
-    failed: set[str] = field(default_factory=set)
-    """Keys of cases that failed on a side."""
-    clocks: tuple[EventClock, ...] = ()
-    """Event clocks that the first pair of agents has checked."""
-    is_over: bool = False
-    """Whether it was stopped, or a side cannot run."""
-    is_quiet: bool = False
-    """For callers in Python: signals are theirs, and what would be printed is only noted."""
-    notices: list[str] = field(default_factory=list)
-    """What was printed."""
-
-    def tell(self, text: str) -> None:
-        """Note a notice and print it on stderr."""
-        self.notices.append(text)
-        if not self.is_quiet:
+    def say(self, text: str) -> None:
+        """Print a notice on stderr."""
+        if not self._is_quiet:
             print_notice(text)
-
-    @property
-    def text(self) -> str:
-        """How long it took, in a sentence."""
-        agents = count_of(self.pairs, "pair of agents", "pairs of agents")
-        return f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        return {"pairs": self.pairs, "timing_s": self.visits_s, "start_up_s": self.start_up_s}
-
-
-def duet_plan(request: PlanRequest, sides: Sequence[Side], worker: str) -> Plan:
-    """Return the plan of each agent. A search of two codes begins with its first sizes; others run only these.
-
-    Raises:
-        UsageError: the request cannot be run, or has an option that a duet cannot follow.
-    """
-    has_codes = any(side.codes for side in sides)
-    if AUTO in [side.python for side in sides] and not has_codes:
-        raise UsageError(
-            "--python auto finds only one interpreter.", "Give the path of each interpreter that you want to compare."
-        )
-    given = {
-        f"--worker {worker}": worker != "process", "--repeat": request.repeat != 1, "--parallel": request.parallel,
-        "--rounds": request.rounds is not None, "--energy": request.energy,
-    }  # fmt: skip
-    for option, is_given in given.items():
-        if is_given:
-            raise UsageError(
-                f"{option} cannot be combined with {'a second code' if has_codes else 'several interpreters'}.",
-                f"Leave it out. They are timed in turn until every verdict is clear, at most {VISITS * MOST_PAIRS} "
-                "visits to each.",
-            )
-    plan = build_plan(request)
-    metrics = tuple(each for each in (LATENCY, DEVICE) if each in plan.metrics)
-    return replace(
-        plan, search=plan.search if has_codes else None, metrics=metrics, rounds=VISITS,
-        max_rounds=VISITS, blocks=1 if plan.times_commands else BLOCKS, window=1, max_seconds=None,
-        starts=1, is_of_two_codes=has_codes,  # each pair of agents is a start
-    )  # fmt: skip
-
-
-def play(
-    request: PlanRequest, plan: Plan, sides: Sequence[Side], outbox: Outbox | None, judge: Judge,
-    see: one_run.See = lambda _state, _event: None, began_s: float | None = None, *, is_quiet: bool = False,
-) -> Played:  # fmt: skip
-    """Run pairs of agents until every case is decided or the time limit, since `began_s` or now, is over.
-
-    A search then narrows the last change of the verdict. A further agent of the first side is the placebo. It is the
-    last of a round, or the first.
-    """
-    duet_id, started_s, (*series, placebo) = new_id(), time.monotonic(), [
-        Series(side.name, ()) for side in (*sides, sides[0])
-    ]  # fmt: skip
-    played, sides = Played(tuple(series), placebo, is_quiet=is_quiet), (*sides, sides[0])
-    series_ids, ready, number, known = [new_id() for _ in sides], 0, 0, plan.cases
-    with ExitStack() as stack:
-        agents = [Agents(each.python, simulated=plan.simulation is not None, own=request.own.words())
-                  for each in sides]  # fmt: skip
-        for each in agents:
-            stack.callback(each.close)
-        while plan.cases and not played.is_over:
-            number += 1  # of the pairs for these cases
-            if sys.stderr.isatty() and not is_quiet:
-                print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
-            ready = ready or at_once(next(look for look in LOOKS if look >= number) - number + 1, len(sides))
-            for each in agents:
-                each.prepare(ready)
-            ready -= 1
-            sessions = [
-                Session(_part(plan, played.pairs + 1, index, sides), each, outbox if index < len(series) else None,
-                        series_ids[index], request.case_timeout_s,
-                        {**one_run.controller_facts(), DUET: f"{duet_id}.{played.pairs + 1}"})
-                for index, each in enumerate(agents)
-            ]  # fmt: skip
-            _run_pair(Duet(sessions, plan.cases, is_flipped=played.pairs % 2 == 1), plan, agents, played, see)
-            played.start_up_s = time.monotonic() - started_s - played.visits_s
-            if time.monotonic() - (began_s or started_s) >= (request.max_seconds or math.inf):
-                break
-            left = _open(played, judge, plan, number)
-            cases = tuple(case for case in plan.cases if case.key in left)
-            if is_narrowing := not cases and plan.search is not None and len(known) < plan.search.most_cases:
-                cases, number, ready = _between(_judged(played, judge), known), 0, 0
-                known += cases
-            plan = replace(plan, cases=cases, is_repeat=not is_narrowing, clocks=played.clocks)
-    return played
-
-
-def _part(plan: Plan, number: int, index: int, sides: Sequence[Side]) -> Plan:
-    """Return the plan of one agent of a pair; the last of `sides` is the placebo."""
-    count = len(sides)
-    part = nth_plan(plan, (number - 1) * count + index + 1)
-    part = replace(part, search=None, turns=count - index, codes=sides[index].codes or plan.codes)
-    simulation = part.simulation
-    if simulation is None or not index:
-        return part
-    # The simulated difference between the interpreters, and that of the placebo from itself.
-    differs = simulation.placebo_factor if index == count - 1 else simulation.duet_factor
-    return replace(part, simulation=replace(simulation, slow_factor=simulation.slow_factor * differs))
-
-
-def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, see: one_run.See) -> None:
-    """Run one pair of agents to its end, and add its runs."""
-    events: list[list[Event]] = [[] for _ in agents]
-    states, progress = [RunState() for _ in agents], one_run.Progress()
-
-    def deliver(index: int, event: Event) -> None:
-        states[index] = states[index].apply(event)
-        events[index].append(event)
-        progress.show(states[index], event)
-
-    with (
-        nullcontext() if played.is_quiet else one_run.signals_stop(duet),
-        one_run.telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}),
-    ):
-        while any(each.is_starting for each in agents) and not duet.stopping:
-            time.sleep(POLL_S)  # no process starts while another one is timed
-        ended = duet.run(deliver)
-    progress.clear()
-    for each in events[:-1]:  # one run after the other, so that the events of a run stay together
-        state = RunState()
-        for event in each:
-            state = state.apply(event)
-            see(state, event)
-    played.pairs += 1
-    played.visits_s += duet.visits_s
-    played.clocks = tuple(states[0].clocks.values())
-    names = [series.name for series in played.series] if plan.is_of_two_codes else [""] * len(agents)
-    played.exit_code = max(played.exit_code, _exit_code(duet, ended, names, played))
-    played.is_over = duet.stopping or any(each.status != "done" for each in ended)
-    for series, each in zip(played.series, events, strict=False):
-        for event in each:
-            if isinstance(event, CaseFailed) and event.kind != "skipped":
-                played.failed.add(event.case)
-                played.tell(f"{event.case} failed in {series.name}: {event.message} {event.remedy}".strip())
-    *sides, played.placebo = (
-        replace(series, runs=(*series.runs, run)) if (run := measured(each)) is not None else series
-        for series, each in zip((*played.series, played.placebo), events, strict=True)
-    )
-    played.series = tuple(sides)
-    if plan.is_of_two_codes and all(series.runs for series in played.series):
-        base, *others = (series.runs[-1].cases for series in played.series)
-        for key in [each for each in base if each not in played.failed]:
-            found = [differing_results({"": base[key]}, {"": other[key]}) for other in others if key in other]
-            if any(found):
-                played.tell(f"n = {base[key].case.size:,}: {found[0]}. Correct one of the codes.")
-                played.failed.add(key)
-                played.exit_code = max(played.exit_code, EXIT_CASES_FAILED)
-
-
-def _exit_code(duet: Duet, ended: Sequence[RunFinished], names: Sequence[str], played: Played) -> int:
-    """Return the exit code of a pair. Tell why a side could not run; the others were stopped then."""
-    failed = [each for each in ended if each.status == "failed"]
-    for name, each in zip(names, ended, strict=False):
-        if each in failed and each.message:
-            played.tell(f"cpugpu-tui: {f'{name}: ' if name else ''}{each.message} {each.remedy}".strip())
-    return duet.signal_exit or max(each.exit_code for each in failed or ended)
-
-
-def _open(played: Played, judge: Judge, plan: Plan, number: int) -> set[str]:
-    """Return the cases that need another pair of agents after so many."""
-    left = {case.key for case in plan.cases} - played.failed
-    if number < FIRST_LOOK or not left:
-        return left
-    open_ones = [each for each in _judged(played, judge) if each.verdict in (UNDECIDED, TOO_FEW)]
-    return left & {pair.case for each in open_ones for pair in each.pairs} if number < MOST_PAIRS else set()
-
-
-def _judged(played: Played, judge: Judge) -> Sequence[Judged]:
-    try:
-        return judge(played.series)
-    except (UsageError, UnfitError):  # nothing can be compared; the caller reports it
-        return ()
-
-
-def _between(judged: Sequence[Judged], known: Sequence[Case]) -> tuple[Case, ...]:
-    """Return the cases in the middle of the last change of the latency's verdict, one for each device and sweep."""
-    curves: dict[object, list[tuple[int, str, str]]] = {}
-    for each in judged:
-        if each.metric == LATENCY and each.verdict in (FASTER, SLOWER, SAME, UNDECIDED):
-            word = each.verdict if each.verdict in (FASTER, SLOWER) else SAME
-            curve = curves.setdefault((each.label, each.pairs[0].sweep), [])
-            curve += [(pair.size, word, pair.case) for pair in each.pairs]
-    by_key, found = {case.key: case for case in known}, dict[Case, None]()
-    for curve in curves.values():
-        changes = [(low[0], high[0], high[2]) for low, high in pairwise(sorted(curve)) if low[1] != high[1]]
-        low, high, key = changes[-1] if changes else (1, 1, "")
-        if high > NARROW_RATIO * low:
-            found[replace(by_key[key], size=round(math.sqrt(low * high)))] = None
-    return tuple(case for case in found if case not in known)
 
 
 def run_in_turn(
@@ -314,7 +77,8 @@ def run_in_turn(
         return [each for found in compared(series) for each in found.judged]
 
     with saving(options) as outbox:
-        played = play(request, plan, sides, outbox, judge, one_run.seen_by(outputs, as_json=as_json), options.began_s)
+        face = Printed(options, one_run.seen_by(outputs, as_json=as_json))
+        played = play(request, plan, sides, outbox, judge, face, options.began_s)
         say_remark(outbox)
         for line in outputs.write():
             print_notice(line)

@@ -33,7 +33,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
         request = with_own(request, options.workloads, options.python)
         plan = build_plan(request)
         outputs.check()
-    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=request.own.words())
+    agents = options.agents(options.python, request.own, simulated=plan.simulation is not None)
     series_id, code = new_id(), EXIT_OK
     with saving(options) as outbox:
         with closing(agents):
@@ -42,7 +42,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
             for number in range(1, request.repeat + 1):
                 each = nth_plan(plan, number)
                 session = Session(
-                    each, agents, outbox, series_id, request.case_timeout_s, one_run.controller_facts(),
+                    each, agents, outbox, series_id, request.case_timeout_s, options.facts,
                     ceilings=options.ceilings, began_s=options.began_s + (number - 1) * (plan.max_seconds or 0.0),
                 )  # fmt: skip
                 remark = remark_of(outbox) if number == 1 else None

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cpugpu_tui.config import config
+from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.config.parsing import parse_simulation
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused, Simulation
+from cpugpu_tui.session.fleet_running import facts_of
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.timing.channel import FILE, INSTALLED
+from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
+from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads import catalogue
 
 
@@ -128,12 +133,28 @@ class RunOptions:
     """Files with the user's own workloads."""
     ceilings: bool = True
     """Whether a run may measure peak rates for `limited by`, if the history has none."""
+    host: Host | None = None
+    """Another machine to run on; None for this one."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Files of typed code that go there with each agent, by path."""
+    hello_limit_s: float = HELLO_LIMIT_S
+    """How long an agent may take to start."""
     began_s: float = field(default_factory=time.monotonic)
     """When the program began, by the monotonic clock: its time limit counts from here."""
 
     def __post_init__(self) -> None:
         if self.worker not in ("process", "thread"):
             raise UsageError(f"Invalid worker {self.worker!r}.", "Use process or thread.")
+
+    def agents(self, python: str | None, own: OwnWorkloads, *, simulated: bool) -> Agents:
+        """Return the agents of an interpreter, here or on the host."""
+        return Agents(python, self.worker, simulated=simulated, own=own.words(), host=self.host, files=self.files,
+                      hello_limit_s=self.hello_limit_s)  # fmt: skip
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What this program adds to the environment of a run."""
+        return {"argv": sys.argv[1:], **facts_of(self.host)}
 
 
 def found_python(python: str | None, worker: str = "process", simulation: Simulation | None = None) -> str | None:

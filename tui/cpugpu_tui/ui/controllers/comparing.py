@@ -179,11 +179,14 @@ class Comparing:
 
     def toggle(self) -> None:
         """Open or close the comparison of the shown run with an earlier series."""
-        from cpugpu_tui.ui.screens.compare import CompareScreen
+        from cpugpu_tui.ui.screens.compare import Compared, CompareScreen
 
         run = self._port.state.run
 
         def read(place: int) -> Compared:
+            duet, shown = self._bridge.duet, self._port.state.run.run
+            if duet is not None and shown is not None and shown.run_id == duet.run_id:
+                return Compared(duet.found, duet.problem, 0, 1)
             return compared(self._bridge.history(), self._reader, run, place)
 
         toggle(self._port, CompareScreen, lambda: CompareScreen(self._port.state, self._port.glyphs, read))

@@ -63,7 +63,7 @@ class Consent:
             if changed:
                 self._port.say(f"{' and '.join(changed)} has changed since this was last run.", stays=True)
             return
-        from cpugpu_tui.ui.screens.code import CodeQuestion
+        from cpugpu_tui.ui.screens.code_question import CodeQuestion
 
         def answered(yes: bool) -> None:
             if not yes:
@@ -138,7 +138,7 @@ class Coding:
             return
         self._typed = [typed.fields, *(each for each in self._typed if each != typed.fields)]
         if not typed.is_from_history:
-            self._consent.give(typed.request.own.codes)
+            self._consent.give((*typed.request.own.codes, *typed.request.against))
         close_pages(self._port)
         main = main_screen(self._port)
         for pane in main.query(WorkloadPane) if main is not None else ():

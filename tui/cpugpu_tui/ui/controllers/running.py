@@ -246,13 +246,38 @@ class Running:
         """Run a request, or show why it cannot be run; `again` as in `begin`."""
         if self._is_refused():
             return
+        request = replace(request, gaps=True)
         try:
-            plan = build_plan(replace(request, gaps=True))
+            if request.against:
+                self._start_duet(request)
+                return
+            plan = build_plan(request)
         except UsageError as error:
             self._port.change(problem=error)
             return
         plan = self._consent.as_last_run(plan)
         self.begin(plan, self._port.state.count or request.repeat, request.case_timeout_s, again=again)
+
+    def _start_duet(self, request: PlanRequest) -> None:
+        """Compare the request's code with the one beside it, as both files are now.
+
+        Raises:
+            UsageError: it cannot be run, or has an option that a duet cannot follow.
+        """
+        from cpugpu_tui.analysis.compare import MOST_PAIRS
+        from cpugpu_tui.compare.in_turn import code_sides, duet_plan
+
+        bridge, count = self._bridge, len(request.own.codes)
+        sides = code_sides(request.own.codes, request.against, bridge.backend.agents_python)
+        plan = duet_plan(request, sides, self._port.state.worker)
+
+        def begin(both: Plan) -> None:
+            new, old = both.codes[:count], both.codes[count:]
+            sides = code_sides(new, old, bridge.backend.agents_python)
+            self._show(replace(plan, codes=new), MOST_PAIRS, lambda: bridge.run_duet(request, plan, sides))
+
+        both = self._consent.as_last_run(replace(plan, codes=(*plan.codes, *request.against)))
+        self._consent.ask(both, begin)
 
     def _run_saved(self, opened: OpenedRun) -> None:
         """Run the plan of a saved run with its seed, or show why this app cannot."""
@@ -282,16 +307,23 @@ class Running:
     def _begin(
         self, plan: Plan, repeats: int, case_timeout_s: float | None, *, again: bool, parent: ParentRun | None
     ) -> None:
-        port, bridge = self._port, self._bridge
+        # `r` does not repeat a row that was run alone
+        kept = plan if again else None if parent is None else self._port.state.again
+        self._show(plan, repeats, lambda: self._bridge.run_series(plan, repeats, case_timeout_s), kept, parent)
+
+    def _show(
+        self, plan: Plan, repeats: int, body: Callable[[], object], again: Plan | None = None,
+        parent: ParentRun | None = None,
+    ) -> None:  # fmt: skip
+        """Run `body` on its thread, and show what it is about to do."""
+        port = self._port
         self._history.leave()
         self._repeating.expect_runs(plan, parent)
-        bridge.expect_series()
-        port.start_thread(lambda: bridge.run_series(plan, repeats, case_timeout_s), "run", exclusive=True)
-        kept = None if parent is None else port.state.again  # `r` does not repeat a row that was run alone
+        self._bridge.expect_series()
+        port.start_thread(body, "run", exclusive=True)
         self._live.begin(
-            problem=None, repeats=repeats, repeat_number=1, again=plan if again else kept, count=0, parent=parent,
-            what_if=RESIDENT,
-            situation=Situation(live=True, ran=port.state.situation.ran),
+            problem=None, repeats=repeats, repeat_number=1, again=again, count=0, parent=parent, what_if=RESIDENT,
+            situation=Situation(live=True, ran=port.state.situation.ran, duet=plan.is_of_two_codes),
         )  # fmt: skip
         port.set_terminal_title(f"cpugpu-tui: {plan.name}")
         if isinstance(port.screen, MainScreen):

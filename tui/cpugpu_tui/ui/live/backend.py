@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Ceilings, Plan
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import TimedCase
     from cpugpu_tui.demo.recording import Player as DemoPlayer
     from cpugpu_tui.demo.recording import Recording
-    from cpugpu_tui.model import DevicesFound, Hello, TelemetryRead
+    from cpugpu_tui.model import DevicesFound, Hello, OwnCode, TelemetryRead
     from cpugpu_tui.session.devices import DeviceSurvey
+    from cpugpu_tui.session.duet import Duet
     from cpugpu_tui.session.estimate import Earlier
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.state.state import RunState
@@ -39,8 +40,8 @@ WAIT_S = 5.0
 REPLAY_ENDED = "end of the recording"
 """Notice after the last reading of a recording."""
 
-RunningSession: TypeAlias = "Session | DemoPlayer"
-"""One run, measured or played."""
+RunningSession: TypeAlias = "Session | DemoPlayer | Duet"
+"""What runs now: one run, measured or played, or a pair of agents."""
 
 
 class Backend:
@@ -50,9 +51,12 @@ class Backend:
         """Store the options; nothing is imported or opened before `open`."""
         self._options = options
         self._agents: Agents | None = None
+        self._others: tuple[Agents, ...] = ()
         self._no_store = NO_HISTORY
         self.outbox: Outbox | None = None
         """Saves runs to the history; None before `open`, and if nothing is saved."""
+        self.on_notice: Callable[[str], None] = lambda _text: None
+        """Called with a notice that stays."""
         self.on_wait: Callable[[str], None] = lambda _text: None
         """Called with a sentence if an agent takes long to start."""
         self._sampler: Telemetry | None = None
@@ -76,7 +80,9 @@ class Backend:
         from cpugpu_tui.telemetry.sampler import sampler_of
 
         self._sampler = sampler_of(
-            options.request.simulation, on_telemetry, lambda: self._agents.pids() if self._agents is not None else set()
+            options.request.simulation,
+            on_telemetry,
+            lambda: {pid for each in self._all_agents() for pid in each.pids()},
         )
         self._sampler.start()
         notices = []
@@ -162,17 +168,57 @@ class Backend:
         """The saved runs, once `open` has returned."""
         return SavedRuns(self._store, self._no_store)
 
-    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
+    facts: ClassVar[dict[str, Any]] = {"argv": sys.argv[1:], "face": "app"}
+    """What the app adds to the environment of a run."""
+
+    @property
+    def agents_python(self) -> str | None:
+        """The interpreter of the agents; None for that of the app."""
+        return None if self._agents is None else self._agents.python
+
+    def join(self, duet: Duet, agents: Sequence[Agents]) -> None:
+        """Treat the agents of a duet like those of the app from now on."""
+        self._others = tuple(agents)
+        for session in duet.sessions:
+            session.on_live = self._hush
+
+    def agents_there(self, plan: Plan, codes: Sequence[OwnCode]) -> Agents:
+        """Return agents on the plan's host, to which the files of `codes` go. Tell which these are.
+
+        Raises:
+            UsageError: the files cannot be sent.
+        """
+        from cpugpu_tui.config.hosts import host_of
+        from cpugpu_tui.session.sent_files import files_of, sent_text
+        from cpugpu_tui.timing.channel import CODE
+        from cpugpu_tui.transport.agent_pool import Agents
+        from cpugpu_tui.transport.launchers import with_resources
+
+        (host,) = with_resources([host_of(plan.host)])
+        files = files_of(codes)
+        self.on_notice(sent_text(files, codes, [host.host]))
+        return Agents(None, simulated=plan.simulation is not None, own=[CODE], host=host, files=files)
+
+    def part(self) -> None:
+        """End the agents of a duet, and those on another machine."""
+        others, self._others = self._others, ()
+        for each in others:
+            each.close()
+
+    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> Session | DemoPlayer:
         """Return a session for one run of a plan."""
+        from cpugpu_tui.session.fleet_running import facts_of
         from cpugpu_tui.session.session import Session
 
         assert self._agents is not None
+        if plan.host:
+            self._others = self._others or (self.agents_there(plan, plan.codes),)
+            return Session(plan, self._others[0], self.outbox, series_id, case_timeout_s,
+                           facts={**self.facts, **facts_of(self._others[0].host)})  # fmt: skip
         # An agent may run typed code only for a plan that has some; `Consent` let it through.
         self._agents.use(self._options.request.own._replace(codes=plan.codes).words())
-        facts = {"argv": sys.argv[1:], "face": "app"}
-        session = Session(
-            plan, self._agents, self.outbox, series_id, case_timeout_s, facts=facts, ceilings=self._options.ceilings
-        )
+        session = Session(plan, self._agents, self.outbox, series_id, case_timeout_s, facts=self.facts,
+                          ceilings=self._options.ceilings)  # fmt: skip
         session.on_live = self._hush
         return session
 
@@ -246,17 +292,21 @@ class Backend:
 
     def suspend(self) -> None:
         """Suspend the agents."""
-        if self._agents is not None:
-            self._agents.suspend()
+        for each in self._all_agents():
+            each.suspend()
 
     def resume(self) -> None:
         """Resume the agents."""
-        if self._agents is not None:
-            self._agents.resume()
+        for each in self._all_agents():
+            each.resume()
+
+    def _all_agents(self) -> tuple[Agents, ...]:
+        return self._others if self._agents is None else (self._agents, *self._others)
 
     def close(self) -> None:
         """End telemetry and agents. The history stays open for unsaved runs."""
         self.end_survey()
+        self.part()
         if self._sampler is not None:
             self._sampler.stop()
         if self._agents is not None:
@@ -283,7 +333,7 @@ class DemoBackend(Backend):
         self.outbox = Outbox(lambda _wait_s: store, store)
         on_agent(Hello(protocol=PROTOCOL, environment=self._recording.environment))
 
-    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
+    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> Session | DemoPlayer:
         """Return a session that plays all runs."""
         from cpugpu_tui.demo.recording import Player
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -12,11 +13,19 @@ from textual.message import Message
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings, Event, Plan
+from cpugpu_tui.session.endings import failed_by
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
 
 if TYPE_CHECKING:
+    from cpugpu_tui.compare.in_turn import Side
+    from cpugpu_tui.demo.recording import Player as DemoPlayer
+    from cpugpu_tui.session.duet import Duet
+    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.session.session import Session
+    from cpugpu_tui.transport.agent_pool import Agents
+    from cpugpu_tui.ui.live.duet import DuetView
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
 
 
@@ -51,6 +60,8 @@ class Bridge:
         """Number of the current run in its series."""
         self._reading = threading.Lock()
         self._searching = threading.Lock()
+        self.duet: DuetView | None = None
+        """The last duet, also while it is played."""
         self._begun = False
         """Whether a series was requested and is not over. Meanwhile comparisons do not read the history."""
 
@@ -58,7 +69,7 @@ class Bridge:
 
     def open(self) -> None:
         """Open everything that a run needs. Runs on the worker thread `open`."""
-        self.backend.on_wait = self._agent_awaited
+        self.backend.on_wait, self.backend.on_notice = self._agent_awaited, self._notice
         try:
             self.backend.open(self._agent_reported, self._telemetry_read, self._notice)
         except CpuGpuError as error:
@@ -147,21 +158,51 @@ class Bridge:
         self._wait_for_quiet()
         self.backend.end_survey()
         series_id: str | None = None
-        self._measured.clear()
-        try:
+        with self._series():
             for number in range(1, repeats + 1):
                 session = self.backend.session(nth_plan(plan, number), series_id, case_timeout_s)
                 series_id = session.series_id
-                with self._lock:
-                    self._session, self.repeat_number = session, number
-                    stopped, paused = self._stop, self._paused
-                if paused:
-                    session.pause()
-                if stopped:  # the run then says so itself
-                    session.stop()
+                self._use(number, session)
                 if not self._run_one(session):
                     break
+
+    def run_duet(self, request: PlanRequest, plan: Plan, sides: Sequence[Side]) -> None:
+        """Run a duet of two codes. Runs on the worker thread `run`."""
+        from cpugpu_tui.ui.live.duet import DuetView
+
+        self._wait_for_quiet()
+        self.backend.end_survey()
+
+        def begin(number: int, duet: Duet, agents: Sequence[Agents]) -> None:
+            self.backend.join(duet, agents)
+            self._use(number, duet)
+
+        with self._series():
+            codes = [code for side in sides for code in side.codes]
+            there = partial(self.backend.agents_there, plan, codes) if plan.host else None
+            self.duet = DuetView(self.backend.facts, self._deliver, self._notice, begin, there)
+            self.duet.run(request, plan, sides, self.backend.outbox)
+
+    def _use(self, number: int, session: RunningSession) -> None:
+        """Pass requests to this session, also those that came before it."""
+        with self._lock:
+            self._session, self.repeat_number = session, number
+            stopped, paused = self._stop, self._paused
+        if paused:
+            session.pause()
+        if stopped:  # the run then says so itself
+            session.stop()
+
+    @contextmanager
+    def _series(self) -> Iterator[None]:
+        """Surround a series or a duet, and tell its end."""
+        self._measured.clear()
+        try:
+            yield
+        except CpuGpuError as error:  # nothing could be sent to another machine
+            self._deliver(failed_by(error))
         finally:
+            self.backend.part()
             with self._lock:
                 self._session, self._streaming, self._begun = None, False, False
             if self._measured:
@@ -193,7 +234,7 @@ class Bridge:
         self._opened.wait()
         return self.backend.history
 
-    def _run_one(self, session: RunningSession) -> bool:
+    def _run_one(self, session: Session | DemoPlayer) -> bool:
         """Run once; return whether the series goes on."""
         finished = session.run(self._deliver)
         if not self._leaving:  # also after a stop: otherwise the next `r` waits 4 s for torch's import

@@ -113,6 +113,8 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     if situation.live and not ended:
         standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
         series = f"run {state.repeat_number} of {state.repeats}" if state.repeats > 1 else ""
+        if run.plan.is_of_two_codes and series:
+            series = f"pair {state.repeat_number} of at most {state.repeats}"
         current = run.current
         seconds_left = current.seconds_left if current is not None and not standing else None
         left = "" if seconds_left is None else left_text(run, seconds_left - state.step_s)

@@ -67,6 +67,15 @@ class CompareScreen(Page):
         """Read the previous series."""
         self._ask(0)
 
+    def show_state(self, state: AppState) -> None:
+        """Show a newer state; read again after each pair of a duet, and at its end."""
+        before, self.state = self.state, state
+        if state.run.plan.is_of_two_codes and (before.repeat_number, before.situation.live) != (
+            state.repeat_number, state.situation.live
+        ):  # fmt: skip
+            self._ask(self._wanted)
+        self.redraw()
+
     def _ask(self, place: int) -> None:
         self._wanted = place
         self.run_worker(

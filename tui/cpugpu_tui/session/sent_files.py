@@ -1,0 +1,94 @@
+"""The files of typed code that travel to another machine: its own, and those beside it that it imports.
+
+None of them runs here. Imports are read from their text, so a module that is named at run time stays behind.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import OwnCode
+from cpugpu_tui.model.quantities import count_of, joined
+from cpugpu_tui.workloads.python_text import parsed
+
+MOST_FILES, MOST_BYTES = 200, 10_000_000
+"""Limit of what travels: it is sent to each process on each machine."""
+
+MOST_NAMED = 8
+"""Files that a notice names; more are counted."""
+
+
+def files_of(codes: Iterable[OwnCode]) -> dict[str, bytes]:
+    """Return the absolute path of each file that these codes need, with its content.
+
+    Raises:
+        UsageError: a code is a command, a file cannot be read, or they are too many.
+    """
+    found: dict[str, bytes] = {}
+    waiting: list[Path] = []
+    for code in codes:
+        if code.argv:
+            raise UsageError("A command is not sent to another machine.", "Time FILE.py:FUNCTION, or run this there.")
+        waiting += [Path(side.target[0]) for side in code.sides or (code,) if side.sha256]
+    while waiting:
+        path = waiting.pop()
+        if str(path) in found:
+            continue
+        try:
+            found[str(path)] = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"Cannot read {path}: {error.strerror}.", "Give the path of a Python file.") from None
+        if len(found) > MOST_FILES or sum(map(len, found.values())) > MOST_BYTES:
+            raise UsageError(
+                f"The code imports more than {MOST_FILES} files or {MOST_BYTES / 1e6:.0f} MB from its folder.",
+                "Install them there as a package, or put what is timed into a folder of its own.",
+            )
+        waiting += _neighbours(path, found[str(path)])
+    return found
+
+
+def sent_text(files: Mapping[str, bytes], codes: Sequence[OwnCode], hosts: Sequence[str]) -> str:
+    """Return which files travel to which machines, in a sentence; empty without any."""
+    own = {side.target[0] for code in codes for side in code.sides or (code,) if side.sha256}
+    if not files:
+        return ""
+    root = os.path.commonpath([os.path.dirname(path) for path in files])
+    names = [os.path.relpath(path, root) for path in sorted(files, key=lambda path: (path not in own, path))]
+    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
+    size = f"{count_of(len(files), 'file')}, {sum(map(len, files.values())) / 1e3:.1f} kB"
+    return f"Sending {joined([*names[:MOST_NAMED], *more])} to {where} ({size})."
+
+
+def _neighbours(path: Path, text: bytes) -> Iterator[Path]:
+    """Yield the files beside a file, or in its package, that it imports."""
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        yield root / "__init__.py"
+        root = root.parent
+    try:
+        tree = ast.Module(parsed(text), [])
+    except UsageError:  # the Python that runs it may be newer, and says why otherwise
+        return
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Import):
+            for alias in each.names:
+                yield from _files(root, alias.name)
+        elif isinstance(each, ast.ImportFrom):
+            base = path.parents[each.level - 1] if 0 < each.level <= len(path.parents) else root
+            yield from _files(base, each.module or "")
+            for alias in each.names:
+                yield from _files(base, f"{each.module}.{alias.name}" if each.module else alias.name)
+
+
+def _files(base: Path, module: str) -> Iterator[Path]:
+    """Yield the files of a module below `base`, and those of the packages that it is in."""
+    for name in filter(None, module.split(".")):
+        base /= name
+        for found in (base / "__init__.py", base.with_suffix(".py")):
+            if found.is_file():
+                yield found
