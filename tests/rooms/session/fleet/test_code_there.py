@@ -2,17 +2,15 @@
 
 import signal
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
-from tests.helpers.command_line import PATIENCE_S, CommandLine, Outcome, Witness, next_event
+from tests.helpers.command_line import PATIENCE_S, Outcome, Witness, next_event
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import fleet, inventory, objects, states
-from tests.helpers.fleet.sshd_server import Server, host_lines, server
-from tests.helpers.golden import GoldenWords
+from tests.helpers.fleet.sshd_server import host_lines, server
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CodeTraced, DeviceSampled, RunStarted
@@ -22,7 +20,7 @@ SOON = ("--n", "64", "--device", "cpu", "--threads", "1", "--rounds", "4")
 
 
 @pytest.fixture
-def code(tmp_path: Path) -> str:
+def code(tmp_path):
     """A function whose file imports one beside it, which imports one of a package."""
     folder = tmp_path / "project"
     (folder / "parts").mkdir(parents=True)
@@ -36,7 +34,7 @@ def code(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[tuple[Server, Path]]:
+def node(tmp_path):
     """A server, and an inventory with it: its home and temporary folders are empty ones of its own."""
     for name in ("home", "temporary"):
         (tmp_path / name).mkdir()
@@ -57,9 +55,7 @@ def receipt(outcome: Outcome) -> tuple[CodeTraced, ...]:
 
 
 @SSHD
-def test_code_gives_the_receipt_of_here_and_leaves_nothing(
-    cpugpu: CommandLine, tmp_path: Path, node: tuple[Server, Path], code: str
-) -> None:
+def test_code_gives_the_receipt_of_here_and_leaves_nothing(cpugpu, tmp_path, node, code):
     there = cpugpu("time", code, *SOON, "-H", node[1], "--json")
     assert receipt(there) == receipt(cpugpu.here("time", code, *SOON, "--json"))
     assert (
@@ -73,9 +69,7 @@ def test_code_gives_the_receipt_of_here_and_leaves_nothing(
 
 @SSHD
 @pytest.mark.parametrize("by", ["ctrl+c", "kill -9", "lost connection"])
-def test_nothing_is_left_however_it_ends(
-    cpugpu: CommandLine, tmp_path: Path, node: tuple[Server, Path], code: str, by: str
-) -> None:
+def test_nothing_is_left_however_it_ends(cpugpu, tmp_path, node, code, by):
     with cpugpu.start("time", code, *SOON[:-2], "--n", "64:2064:1", "-H", node[1], "--json") as process:
         next_event(process, lambda event: isinstance(event, DeviceSampled))
         assert left_behind(tmp_path), "its files are there while it runs"
@@ -93,7 +87,7 @@ def test_nothing_is_left_however_it_ends(
     assert not left_behind(tmp_path)
 
 
-def test_a_fleet_times_the_same_code_on_every_host(cpugpu: CommandLine, code: str) -> None:
+def test_a_fleet_times_the_same_code_on_every_host(cpugpu, code):
     outcome = fleet(cpugpu, "-w", "a,b", "--launcher", "local", code, *SOON[2:4], "--size", "64", "--rounds", "4",
                     "--threads", "1")  # fmt: skip
     assert states(outcome) == {"a": "done", "b": "done"}, outcome.err
@@ -115,9 +109,7 @@ def test_a_fleet_times_the_same_code_on_every_host(cpugpu: CommandLine, code: st
         ("from big import *", ()),
     ],
 )
-def test_what_cannot_run_there_is_said_in_one_sentence(
-    cpugpu: CommandLine, tmp_path: Path, code: str, change: str, more: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_what_cannot_run_there_is_said_in_one_sentence(cpugpu, tmp_path, code, change, more, words):
     file = Path(code.partition(":")[0])
     (file.parent / "big.py").write_bytes(b"#" * 10_000_001)
     file.write_text(f"{change}\n{file.read_text()}")

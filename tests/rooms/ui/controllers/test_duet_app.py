@@ -1,6 +1,5 @@
 """What `o` takes beside a code: another one, which `c` compares while both are timed, and another machine."""
 
-from pathlib import Path
 from typing import Any
 
 from tests.helpers.app.fake_run import opened, settled
@@ -30,7 +29,7 @@ async def type_code(pilot: Pilot[Any], **texts: str) -> None:
     await pilot.press("enter")
 
 
-async def test_two_codes_are_compared_while_they_are_timed(tmp_path: Path) -> None:
+async def test_two_codes_are_compared_while_they_are_timed(tmp_path):
     app = CpuGpuApp(AppOptions(request=PlanRequest(simulation=SLOWER), database=tmp_path / "results.db"))
     async with opened(app, (100, 40)) as pilot:
         await type_code(pilot, **CODES)
@@ -54,7 +53,7 @@ async def test_two_codes_are_compared_while_they_are_timed(tmp_path: Path) -> No
         assert app.state.situation.duet
 
 
-async def test_code_runs_on_another_machine_and_r_runs_it_there_again(tmp_path: Path) -> None:
+async def test_code_runs_on_another_machine_and_r_runs_it_there_again(tmp_path):
     (tmp_path / "mine.py").write_text("from beside import *\ndef f(n):\n    return n\n")
     (tmp_path / "beside.py").touch()
     app = CpuGpuApp(AppOptions(request=PlanRequest(simulation=SLOWER), database=tmp_path / "results.db"))
