@@ -59,6 +59,7 @@ class ScriptedAgents:
     python: str | None = None
     worker = "process"
     is_standby_ready = False
+    host = None
 
     def __init__(self, *agents: ScriptedAgent | Script) -> None:
         self.agents = [agent if isinstance(agent, ScriptedAgent) else ScriptedAgent(agent) for agent in agents]

@@ -128,13 +128,15 @@ def _filled(template: Sequence[str], name: str, shell: list[str]) -> list[str]:
     return [command.join(part.replace("{host}", name) for part in word.split("{command}")) for word in template]
 
 
-def remote_start(host: Host, arguments: Sequence[str], files: Mapping[str, bytes]) -> tuple[list[str], bytes]:
+def remote_start(
+    host: Host, arguments: Sequence[str], files: Mapping[str, bytes] | None = None
+) -> tuple[list[str], bytes]:
     """Return the command that starts an agent on a host, and the first bytes for its stdin, with `files` by path.
 
     Raises:
         UsageError: the host's name would be parsed as an option.
     """
-    data = agent_zip(tuple(files.items()))
+    data = agent_zip(tuple((files or {}).items()))
     return launch_argv(host, shell_line(host, arguments, len(data))), data
 
 

@@ -7,19 +7,20 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import config
-from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.config.parsing import parse_simulation
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused, Simulation
-from cpugpu_tui.session.fleet_running import facts_of
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.timing.channel import FILE, INSTALLED
-from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
-from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads import catalogue
+
+if TYPE_CHECKING:  # the app's first frame need not wait for them
+    from cpugpu_tui.config.hosts import Host
+    from cpugpu_tui.transport.agent_pool import Agents
 
 
 def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> PlanRequest:
@@ -137,8 +138,8 @@ class RunOptions:
     """Another machine to run on; None for this one."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Files of typed code that go there with each agent, by path."""
-    hello_limit_s: float = HELLO_LIMIT_S
-    """How long an agent may take to start."""
+    hello_limit_s: float | None = None
+    """How long an agent may take to start; None for the usual time."""
     began_s: float = field(default_factory=time.monotonic)
     """When the program began, by the monotonic clock: its time limit counts from here."""
 
@@ -148,12 +149,17 @@ class RunOptions:
 
     def agents(self, python: str | None, own: OwnWorkloads, *, simulated: bool) -> Agents:
         """Return the agents of an interpreter, here or on the host."""
+        from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
+        from cpugpu_tui.transport.agent_pool import Agents
+
         return Agents(python, self.worker, simulated=simulated, own=own.words(), host=self.host, files=self.files,
-                      hello_limit_s=self.hello_limit_s)  # fmt: skip
+                      hello_limit_s=self.hello_limit_s or HELLO_LIMIT_S)  # fmt: skip
 
     @property
     def facts(self) -> dict[str, object]:
         """What this program adds to the environment of a run."""
+        from cpugpu_tui.session.fleet_running import facts_of
+
         return {"argv": sys.argv[1:], **facts_of(self.host)}
 
 

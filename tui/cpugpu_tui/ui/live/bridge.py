@@ -13,7 +13,6 @@ from textual.message import Message
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings, Event, Plan
-from cpugpu_tui.session.endings import failed_by
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
@@ -200,6 +199,8 @@ class Bridge:
         try:
             yield
         except CpuGpuError as error:  # nothing could be sent to another machine
+            from cpugpu_tui.session.endings import failed_by  # it needs the transport
+
             self._deliver(failed_by(error))
         finally:
             self.backend.part()
