@@ -104,6 +104,16 @@ def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
     words(without_torch["torch"].replace(str(better), "PATH"))
 
 
+def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine, words: GoldenWords) -> None:
+    done = cpugpu.here("doctor", "--simulate", "noise=0.002", "--telemetry-cost", "--json")
+    assert done.code == EXIT_OK
+    assert done.objects[-1]["check"] == "telemetry.cost"
+    assert "simulated GPU" in done.objects[-1]["found"]
+    refused = cpugpu.here("doctor", "--simulate", "gpus=0", "--telemetry-cost", "--json")
+    assert refused.code == EXIT_CHECK_FAILED
+    words(refused.objects[-1]["cause"])
+
+
 def test_what_strangers_wrote_is_printed_without_its_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     finding = Finding("warn", "GPU 0: eve: \x1b]0;owned\x07\x1b[31mrm -rf [red]x\u202e (pid 1)", "A.", "B.", "gpu")
     for as_json in (False, True):

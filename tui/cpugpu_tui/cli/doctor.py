@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
-from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK
+from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, CpuGpuError, shown
 
 if TYPE_CHECKING:
     from cpugpu_tui.doctor.facts import Finding
+    from cpugpu_tui.model import Simulation
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "magenta"}
 """Colours are an addition to the word, never a replacement."""
@@ -33,8 +35,19 @@ LONGEST = 1000
 commands = typer.Typer()
 
 
-@opt.takes(commands.command(), opt.Given, "json python database simulate")
-def doctor(given: opt.Given) -> None:
+class DoctorGiven(opt.Given):
+    """The options of `doctor`."""
+
+    telemetry_cost: Annotated[bool, opt.flag(
+        "--telemetry-cost", "Also measure by how much telemetry slows down tiny kernels. Needs a GPU."
+    )] = False  # fmt: skip
+    cost_s: Annotated[float, opt.seconds(
+        "Time limit of --telemetry-cost, at least 1.", "--max-seconds", check=opt.in_range(1)
+    )] = 60.0  # fmt: skip
+
+
+@opt.takes(commands.command(), DoctorGiven, "json python database telemetry_cost cost_s simulate")
+def doctor(given: DoctorGiven) -> None:
     """Check driver, torch, GPUs, host, history and terminal.
 
     Each problem is printed with its cause and a remedy. The exit code is 1 if a check fails.
@@ -44,16 +57,40 @@ def doctor(given: opt.Given) -> None:
     from cpugpu_tui.doctor.collect import collect
 
     json, simulated = given.json, given.simulation
-    python = found_python(given.python, simulation=simulated)
-    findings = examine(collect(python, given.database, simulated))
+    found = found_python(given.python, simulation=simulated)
+    findings = examine(collect(found, given.database, simulated))
     if simulated is not None and not json:
         tell(SIMULATED)
     for finding in findings:
         show(finding, as_json=json)
+    if given.telemetry_cost:
+        sys.stdout.flush()
+        findings += (_cost(found, simulated, given.cost_s),)
+        show(findings[-1], as_json=json)
     if not json:
         tell(summary(findings))
     is_failed = any(finding.verdict == "fail" for finding in findings)
     raise typer.Exit(EXIT_CHECK_FAILED if is_failed else EXIT_OK)
+
+
+def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> Finding:
+    from cpugpu_tui.doctor.facts import Finding, fail
+    from cpugpu_tui.doctor.sampler_cost import cost_finding, measure_cost
+
+    try:
+        return cost_finding(measure_cost(python, simulation, cost_s, _tell), cost_s)
+    except CpuGpuError as error:
+        finding = fail("Not measured.", error.message, error.remedy)
+        return Finding(finding.verdict, finding.found, finding.cause, finding.remedy, "telemetry.cost")
+    finally:
+        _tell("")
+
+
+def _tell(text: str) -> None:
+    """Show progress on a terminal."""
+
+    if sys.stderr.isatty():
+        print(f"\r\033[K{shown(plain(text))}", end="", file=sys.stderr, flush=True)
 
 
 def show(finding: Finding, *, as_json: bool) -> None:
