@@ -14,7 +14,7 @@ from cpugpu_tui.decide.verdict import compare, start_logs
 from cpugpu_tui.export.stream import case_results
 from cpugpu_tui.model import NO_CORE, DeviceSampled, EarlierTimed, Event
 from cpugpu_tui.render.answers import answer_lines
-from cpugpu_tui.render.sentences import starts_sentence
+from cpugpu_tui.render.sentences import starts_sentence, starts_text
 from cpugpu_tui.report.report import covers_starts
 from cpugpu_tui.state.folding import folded, measured
 from cpugpu_tui.state.state import RunState
@@ -82,6 +82,10 @@ def test_the_words_say_what_an_interval_is_about(store, words):
     state = folded(run(store, plan_of(64, 128, simulation=VARIED), 5))
     words(starts_sentence(state))
     words(starts_sentence(folded(run(store, replace(PLAN, starts=3), 6))))
+    # A search times some sizes in its first start alone.
+    events = run(store, replace(plan_of(64, 256, simulation=VARIED), starts=2), 7)
+    mixed = folded(event for event in events if not (getattr(event, "start", 0) and "/256/" in str(event)))
+    words(f"{starts_text(mixed)}\n{starts_sentence(mixed)}")
 
 
 @pytest.mark.parametrize(
