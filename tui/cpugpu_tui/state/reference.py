@@ -103,7 +103,8 @@ def recorded(states: Sequence[RunState], ceilings: model.Ceilings | None, readin
     return Reference(
         gpu=printable(first.gpu.label), host=text["cpu"], cores=int(facts.get("physical_cores") or 0),
         torch=text["torch"], driver=text["driver"], made_by=made_by, made_wall_ns=first.run.wall_ns,
-        starts=len(states), simulated=first.simulated, ceilings=_nameless(ceilings), readings=dict(readings),
+        starts=len(states), simulated=first.simulated, ceilings=_nameless(ceilings),
+        readings={name: readings[name] for name in READINGS if name in readings},
         cases=tuple(_case(key, states) for key, row in first.rows.items() if _start(row)),
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ def make(given: ReferenceGiven) -> None:
     from cpugpu_tui.cli.running.options import RunOptions, found_python
     from cpugpu_tui.compare.cards import DriverReadings
     from cpugpu_tui.export import target
-    from cpugpu_tui.state.reference import READINGS, packed, recorded
+    from cpugpu_tui.state.reference import packed, recorded
     from cpugpu_tui.transport.agent_pool import Agents
 
     target.check_file(given.out)
@@ -81,8 +81,7 @@ def make(given: ReferenceGiven) -> None:
     if not state.devices:  # no GPU; `measured` has printed why
         raise typer.Exit(code)
     ceilings = next((each for each in peaks if each.device != "cpu"), None)
-    read = driver.of(state.gpu.uuid if state.gpu is not None else None)
-    readings = {name: read[name] for name in READINGS if name in read}
+    readings = driver.of(state.gpu.uuid if state.gpu is not None else None)
     states: list[RunState] = []
     with closing(Agents(python, simulated=given.simulation is not None)) as agents:
         for state in _starts(plan_of(given.simulation), agents, ends_s):
