@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+from cpugpu_tui.machine.text import printable
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\""})
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ def text_of(gauges: Iterable[Gauge]) -> str:
     for each in gauges:
         if not each.values:
             continue
-        lines += [f"# HELP {each.name} {each.meaning.translate(_ESCAPES)}", f"# TYPE {each.name} gauge"]
+        lines += [f"# HELP {each.name} {each.meaning}", f"# TYPE {each.name} gauge"]
         lines += [f"# UNIT {each.name} {each.unit}"] if each.unit else []
         for labels, value in each.values:
-            pairs = ",".join(f'{name}="{label.translate(_ESCAPES)}"' for name, label in labels.items())
+            pairs = ",".join(f'{name}="{printable(label).translate(_ESCAPES)}"' for name, label in labels.items())
             lines.append(f"{each.name}{{{pairs}}} {value!r}")
     return "\n".join([*lines, "# EOF", ""])
