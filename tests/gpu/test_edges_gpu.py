@@ -23,21 +23,21 @@ PLAN = Plan("test", (LOAD,), devices=("cuda:0",), metrics=(LATENCY, ENERGY))
 class Emitted(list[Event]):
     """An `Emit` that keeps its events."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event):
         self.append(event)
 
-    def flush(self) -> None:
+    def flush(self):
         """Nothing is buffered."""
 
 
 @pytest.fixture(scope="module")
-def machine() -> TorchMachine:
+def machine():
     found = TorchMachine(PLAN, ENVIRONMENT)
     found.timer("cuda:0")
     return found
 
 
-def test_both_edges_of_a_half_round_cost_less_than_a_fifth_of_a_millisecond(machine: TorchMachine) -> None:
+def test_both_edges_of_a_half_round_cost_less_than_a_fifth_of_a_millisecond(machine):
     watcher, times_ms = machine.watcher("cuda:0"), []
     for _ in range(200):
         started = time.perf_counter_ns()
@@ -48,7 +48,7 @@ def test_both_edges_of_a_half_round_cost_less_than_a_fifth_of_a_millisecond(mach
     assert median(times_ms) < 0.2  # 0.1007 on an H100 server at load 5.6
 
 
-def test_the_edges_of_a_case_have_all_values_and_nobody_else(machine: TorchMachine) -> None:
+def test_the_edges_of_a_case_have_all_values_and_nobody_else(machine):
     started = time.perf_counter_ns()
     state = machine.watcher("cuda:0").state()
     print(f"state: {(time.perf_counter_ns() - started) / 1e6:.1f} ms, {state}")
@@ -57,9 +57,7 @@ def test_the_edges_of_a_case_have_all_values_and_nobody_else(machine: TorchMachi
     assert not found.is_shared
 
 
-def test_joules_of_a_load_agree_with_the_integral_of_its_power(
-    machine: TorchMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_joules_of_a_load_agree_with_the_integral_of_its_power(machine, monkeypatch):
     monkeypatch.setattr("cpugpu_tui.timing.last_passes.WINDOW_NS", 4e9)
     emitted = Emitted()
     EnergyPass(machine, emitted, lambda: False, Control()).run(PLAN.cases)
@@ -73,7 +71,7 @@ def test_joules_of_a_load_agree_with_the_integral_of_its_power(
     assert load.elapsed_ns >= 4e9
 
 
-def test_the_counter_steps_as_often_as_is_believed(machine: TorchMachine) -> None:
+def test_the_counter_steps_as_often_as_is_believed(machine):
     watcher, steps = machine.watcher("cuda:0"), []
     before, ends_ns = watcher.energy_mj().value, time.perf_counter_ns() + 2e9
     while time.perf_counter_ns() < ends_ns:
@@ -87,7 +85,7 @@ def test_the_counter_steps_as_often_as_is_believed(machine: TorchMachine) -> Non
     assert 10 * median(gaps) <= WINDOW_NS
 
 
-def test_throttled_time_under_the_power_cap_is_counted(machine: TorchMachine) -> None:
+def test_throttled_time_under_the_power_cap_is_counted(machine):
     timer, watcher = machine.timer("cuda:0"), machine.watcher("cuda:0")
     operation = timer.load(LOAD, machine.make_inputs(LOAD))
     ends_s = time.monotonic() + 2

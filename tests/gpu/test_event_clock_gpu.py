@@ -23,16 +23,16 @@ class WrongEvent:
 
     factor, more_us = 5.0, 0.0
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._event = event_clock.timing_event()
 
-    def record(self) -> None:
+    def record(self):
         self._event.record()
 
-    def query(self) -> bool:
+    def query(self):
         return bool(self._event.query())
 
-    def elapsed_time(self, end: WrongEvent) -> float:
+    def elapsed_time(self, end):
         return float(self._event.elapsed_time(end._event)) * self.factor + self.more_us / 1e3
 
 
@@ -40,7 +40,7 @@ class LateEvent(WrongEvent):
     factor, more_us = 1.0, 120.0
 
 
-def test_the_event_clock_passes_its_check_within_a_fifth_of_a_second() -> None:
+def test_the_event_clock_passes_its_check_within_a_fifth_of_a_second():
     for what in ("the first check of this process", "the second"):
         found = check(CudaEvents(GPU))
         print(
@@ -55,7 +55,7 @@ def test_the_event_clock_passes_its_check_within_a_fifth_of_a_second() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "fault"), [(WrongEvent, "wall"), (LateEvent, "late")])
-def test_a_wrapped_clock_is_refused(wrong: type, fault: str) -> None:
+def test_a_wrapped_clock_is_refused(wrong, fault):
     events: Any = CudaEvents(GPU)
     events.event = wrong
     found = check(events)
@@ -64,7 +64,7 @@ def test_a_wrapped_clock_is_refused(wrong: type, fault: str) -> None:
 
 
 @pytest.mark.parametrize("is_wrong", [False, True])
-def test_a_run_has_kernel_times_only_by_a_sound_clock(is_wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_has_kernel_times_only_by_a_sound_clock(is_wrong, monkeypatch):
     if is_wrong:
         monkeypatch.setattr(CudaEvents, "event", lambda _self: WrongEvent())
     events: list[Event] = []

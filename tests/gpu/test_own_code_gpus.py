@@ -5,7 +5,6 @@ import sys
 from statistics import median
 
 import pytest
-from tests.helpers.command_line import Outcome
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -58,7 +57,7 @@ def file(tmp_path):
     return path
 
 
-def latencies_ns(done: Outcome) -> dict[str, float]:
+def latencies_ns(done):
     """Return GPU → median latency, without what was timed before the first round."""
     samples: dict[str, list[float]] = {}
     for event in done.events:
@@ -67,7 +66,7 @@ def latencies_ns(done: Outcome) -> dict[str, float]:
     return {device: median(found) for device, found in samples.items() if found}
 
 
-def require_alike(done: Outcome) -> None:
+def require_alike(done):
     """Both GPUs have times, and these differ less than those of a launch and a product, 100 times as long.
 
     On two H200 whose host was busy with other tests they differed by more than half once.

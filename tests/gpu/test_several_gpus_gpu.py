@@ -6,7 +6,6 @@ The times themselves are printed: run with `-s`.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -46,14 +45,14 @@ SMALL = Case("matmul", 64)
 class Emitted(list[Event]):
     """An `Emit` that keeps its events."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event):
         self.append(event)
 
-    def flush(self) -> None:
+    def flush(self):
         """Nothing is buffered."""
 
 
-def swept(plan: Plan) -> tuple[RunState, Emitted]:
+def swept(plan):
     machine, emitted = TorchMachine(plan, ENVIRONMENT), Emitted()
     assert Scheduler(plan, machine, emitted, Control()).run() == "done"
     machine.release()
@@ -68,13 +67,13 @@ def swept(plan: Plan) -> tuple[RunState, Emitted]:
 
 
 @pytest.fixture(scope="module")
-def timed(gpu_count: int) -> tuple[RunState, Emitted]:
+def timed(gpu_count):
     """One small and one large product on every GPU, in turn."""
     del gpu_count
     return swept(Plan("test", (SMALL, LARGE), devices=("cuda",), metrics=(LATENCY, DEVICE), rounds=5, budget_s=0.5))
 
 
-def test_every_gpu_is_timed_by_its_own_clock_and_streams(timed: tuple[RunState, Emitted], gpu_count: int) -> None:
+def test_every_gpu_is_timed_by_its_own_clock_and_streams(timed, gpu_count):
     state, emitted = timed
     assert [event for event in emitted if isinstance(event, CaseFailed)] == []
     for row in state.rows.values():
@@ -87,7 +86,7 @@ def test_every_gpu_is_timed_by_its_own_clock_and_streams(timed: tuple[RunState, 
             assert own < waited or row.case == LARGE
 
 
-def test_a_graph_is_captured_on_each_gpu(gpu_count: int) -> None:
+def test_a_graph_is_captured_on_each_gpu(gpu_count):
     """torch's capture stream belongs to the first GPU: work on the second would not be captured."""
     case = Case("mnist-mlp", 32, variant="cuda-graph")
     state, emitted = swept(Plan("test", (case,), devices=("cuda",), metrics=(LATENCY, DEVICE), rounds=5, budget_s=0.5))
@@ -98,7 +97,7 @@ def test_a_graph_is_captured_on_each_gpu(gpu_count: int) -> None:
     assert max(waited.values()) / min(waited.values()) < 3
 
 
-def test_gpus_of_one_model_agree_on_a_large_product(timed: tuple[RunState, Emitted]) -> None:
+def test_gpus_of_one_model_agree_on_a_large_product(timed):
     """An event on the wrong GPU measures a launch, 20 µs, although the product takes milliseconds."""
     row = timed[0].rows[LARGE.key]
     own = {name: times.median_ns(DEVICE) or 0.0 for name, times in row.times.items()}
@@ -109,7 +108,7 @@ def test_gpus_of_one_model_agree_on_a_large_product(timed: tuple[RunState, Emitt
     print(gpu_sentences(timed[0]))
 
 
-def test_one_agent_never_times_two_gpus_at_once_and_turns_the_order_round(timed: tuple[RunState, Emitted]) -> None:
+def test_one_agent_never_times_two_gpus_at_once_and_turns_the_order_round(timed):
     halves = [event for event in timed[1] if isinstance(event, DeviceSampled) and event.round_index]
     for before, after in pairwise(halves):
         assert before.ended_mono_ns <= after.started_mono_ns
@@ -119,7 +118,7 @@ def test_one_agent_never_times_two_gpus_at_once_and_turns_the_order_round(timed:
     assert rounds[LARGE.key, 1] == rounds[LARGE.key, 2][::-1]
 
 
-def test_the_driver_is_asked_about_the_gpu_that_torch_means(timed: tuple[RunState, Emitted]) -> None:
+def test_the_driver_is_asked_about_the_gpu_that_torch_means(timed):
     nvml = Nvml()
     rows, problem = nvml.read()
     nvml.close()
@@ -130,7 +129,7 @@ def test_the_driver_is_asked_about_the_gpu_that_torch_means(timed: tuple[RunStat
         assert GpuProbe(gpu.uuid or "").sm_clock_mhz() is not None
 
 
-def test_copies_between_all_gpus_have_rate_wait_and_peer_access(gpu_count: int) -> None:
+def test_copies_between_all_gpus_have_rate_wait_and_peer_access(gpu_count):
     case = Case("transfer", 4096, variant="d2d")
     state, emitted = swept(Plan("test", (case,), devices=("cuda",), metrics=(LATENCY,), rounds=1, max_rounds=1))
     pairs = [event for event in emitted if isinstance(event, PeerMeasured)]
@@ -156,7 +155,7 @@ print(json.dumps([(device.name, device.uuid) for device in found]))
 
 
 @pytest.mark.parametrize("form", ["index", "uuid"])
-def test_what_is_visible_is_known_by_its_uuid(timed: tuple[RunState, Emitted], form: str) -> None:
+def test_what_is_visible_is_known_by_its_uuid(timed, form):
     """Then the last GPU is `cuda:0`, with its own UUID."""
     last, inherited = timed[0].gpus[-1], os.environ.get("CUDA_VISIBLE_DEVICES")
     index = inherited.split(",")[-1] if inherited else last.name.partition(":")[2]
@@ -170,13 +169,13 @@ def test_what_is_visible_is_known_by_its_uuid(timed: tuple[RunState, Emitted], f
 
 
 @pytest.fixture
-def agents() -> Iterator[Agents]:
+def agents():
     found = Agents()
     yield found
     found.close()
 
 
-def test_an_agent_for_each_gpu_makes_one_run(agents: Agents, gpu_count: int) -> None:
+def test_an_agent_for_each_gpu_makes_one_run(agents, gpu_count):
     plan = Plan(
         "test", (SMALL, LARGE), metrics=(LATENCY, DEVICE), rounds=5, budget_s=0.5, devices=("cuda",), parallel=True
     )
@@ -199,5 +198,5 @@ def test_an_agent_for_each_gpu_makes_one_run(agents: Agents, gpu_count: int) -> 
     print(gpu_sentences(state))
 
 
-def test_a_run_without_gpus_opens_no_way_between_them() -> None:
+def test_a_run_without_gpus_opens_no_way_between_them():
     assert TorchMachine(Plan("test", (), devices=("cpu",)), ENVIRONMENT).peers() == ()

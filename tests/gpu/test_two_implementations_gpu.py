@@ -4,14 +4,12 @@ NumPy against CuPy, NumPy against JAX, and eager torch against a Triton kernel. 
 """
 
 import importlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
 import pytest
 import torch
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -72,7 +70,7 @@ PAIRS = {
 """Library on the GPU → code and set-up of the CPU, those of the GPU, and sizes."""
 
 
-def wait_for(library: str) -> Callable[[Any], object]:
+def wait_for(library):
     """Return how a person waits for a call."""
     stream: Any = torch.cuda.current_stream()
     device: Any = importlib.import_module("cupy").cuda.Device() if library == "cupy" else None
@@ -86,7 +84,7 @@ def wait_for(library: str) -> Callable[[Any], object]:
 
 
 @pytest.fixture
-def pair(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def pair(request, tmp_path, monkeypatch):
     """The workload of a pair, the name of the library and the sizes; skipped if the library is not installed."""
     library = request.param
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -101,7 +99,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     del REGISTRY[workload.name]
 
 
-def by_hand_ns(step: Callable[..., Any], inputs: Any, wait: Callable[[Any], object], calls: int) -> float:
+def by_hand_ns(step, inputs, wait, calls):
     """Return the time of a call as a person would take it, ns."""
     started = perf_counter_ns()
     for _ in range(calls):
@@ -109,7 +107,7 @@ def by_hand_ns(step: Callable[..., Any], inputs: Any, wait: Callable[[Any], obje
     return (perf_counter_ns() - started) / calls
 
 
-def ratio_of(timer: Any, op: Any, bare: Any, wait: Callable[[Any], object], calls: int, turn: int) -> float:
+def ratio_of(timer, op, bare, wait, calls, turn):
     """Return our time of a call over the time by hand; which is first alternates."""
     if turn % 2:
         ours = timer.latency_block(op, calls)
@@ -119,7 +117,7 @@ def ratio_of(timer: Any, op: Any, bare: Any, wait: Callable[[Any], object], call
 
 
 @pytest.mark.parametrize("pair", list(PAIRS), indirect=True)
-def test_each_call_takes_what_it_takes_by_hand_and_results_agree(pair: Any) -> None:
+def test_each_call_takes_what_it_takes_by_hand_and_results_agree(pair):
     workload, library, sizes = pair
     environment: dict[str, Any] = {"threads": torch.get_num_threads(), "physical_cores": torch.get_num_threads()}
     for size in sizes:
@@ -142,7 +140,7 @@ def test_each_call_takes_what_it_takes_by_hand_and_results_agree(pair: Any) -> N
         assert check_sides(case, workload, results) is not None
 
 
-def test_a_wrong_result_is_refused_by_name_and_the_right_one_has_kernels(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_wrong_result_is_refused_by_name_and_the_right_one_has_kernels(cpugpu, tmp_path):
     pytest.importorskip("triton", reason="triton is not installed")
     file = tmp_path / "kernels.py"
     file.write_text(TRITON)
@@ -156,7 +154,7 @@ def test_a_wrong_result_is_refused_by_name_and_the_right_one_has_kernels(cpugpu:
     assert failed.message.startswith(f"The results of {file}:wrong differ from {file}:eager by 0.1 of their scale")
 
 
-def test_an_implementation_that_never_uses_the_gpu_is_refused_by_name(cpugpu: CommandLine) -> None:
+def test_an_implementation_that_never_uses_the_gpu_is_refused_by_name(cpugpu):
     done = cpugpu.here("time", "--setup", "x = np.random.rand(n)", "--on-cpu", "x + 1", "--on-gpu", "np.add(x, 1)",
                        "--n", "1000", "--json")  # fmt: skip
     assert done.code == EXIT_CASES_FAILED, done.err

@@ -6,11 +6,9 @@ import random
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
-from tests.bench import aa, small_calls
 from tests.helpers.bench import ratios
 from tests.helpers.bench.figures import record
 from tests.helpers.bench.nvbench import TAG, cold_of
@@ -20,8 +18,6 @@ from tests.helpers.command_line import PATIENCE_S
 from tests.readme.blocks import PAGES, ROOT
 from tests.readme.figures import code_since, figures
 from tests.whole.test_docs_commands import command_of
-
-from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
 
 
 def pairs(true, noise, count, seed=1):
@@ -127,44 +123,6 @@ def test_every_part_of_the_bench_and_every_gpu_test_can_be_imported():
 def lasting(ns, noise=0.0, seed=1):
     draw = random.Random(seed)
     return lambda: ns * math.exp(draw.gauss(0, noise))
-
-
-def test_equal_lanes_whose_starts_differ_need_several_starts():
-    """Rounds as noisy as on a GPU server, 12 %; twelve of them in a start are certain of what only that start shows."""
-    draw = random.Random(5)
-
-    def rounds():
-        return {index: 1e6 * math.exp(draw.gauss(0, 0.12 * 0.5)) for index in range(1, 41)}
-
-    trials = [(rounds(), rounds()) for _ in range(100)]
-    shares = {}
-    for starts in aa.STARTS:
-        words = aa.start_words(trials, starts, slow_share=0.0)
-        shares[starts] = (words[CPU_WINS] + words[GPU_WINS]) / words.total()
-    assert shares[1] > 0.5
-    assert shares[5] <= aa.MOST_WRONG
-    slow = aa.start_words(trials, 1, aa.SLOW_SHARE)
-    assert min(slow[CPU_WINS], slow[GPU_WINS]) > 0.3 * slow.total(), "equal over all starts"
-
-
-def test_a_bench_prints_the_rows_that_its_time_allows(monkeypatch):
-    """`small_calls` printed nothing within 60 s, for each of 25 rows waited for the last one."""
-    clock = [0.0]
-
-    def lasting_s(seconds):
-        def call():
-            clock[0] += seconds
-            return 1.0 + seconds
-
-        return call
-
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    ways = {"run": lasting_s(4.0), small_calls.THEIRS: lasting_s(0.1), "loop": lasting_s(0.1)}
-    found = {name: text for name, _, text in small_calls.rows(ways, 60.0)}
-    assert list(found) == list(ways)
-    assert "(8 pairs)" in found["run"]
-    assert clock[0] < 61.0
-    assert "too few" in {name: text for name, _, text in small_calls.rows(ways, 3.0)}["run"]
 
 
 def test_the_planted_work_is_in_proportion_to_the_plan():

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Collection
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -22,7 +21,7 @@ TERMINAL_ONLY = {
 }  # fmt: skip
 
 
-def modules_after(code: str, *arguments: str) -> set[str]:
+def modules_after(code, *arguments):
     """Run code in a fresh interpreter; return the top-level names of all modules that it has then."""
     script = f"{code}\nimport sys\nprint('\\n', *sorted({{name.split('.')[0] for name in sys.modules}}))"
     done = subprocess.run(
@@ -31,30 +30,30 @@ def modules_after(code: str, *arguments: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def after_command(*arguments: str) -> set[str]:
+def after_command(*arguments):
     """Run a command that succeeds."""
     call = "from cpugpu_tui.__main__ import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
     return modules_after(call, *arguments)
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
-def test_help_loads_nothing_heavy(argument: str) -> None:
+def test_help_loads_nothing_heavy(argument):
     assert not after_command(argument) & HEAVY
 
 
-def test_a_light_command_loads_no_validator(tmp_path: Path) -> None:
+def test_a_light_command_loads_no_validator(tmp_path):
     """typer 0.29 loads pydantic for the first option of any command, a third of the time of `history`."""
     loaded = after_command("history", "--db", str(tmp_path / "none.db"), "--limit", "3")
     assert not loaded & {"pydantic", "pydantic_core", "rich", "torch", "textual", "pynvml", "numpy"}
 
 
-def test_importing_the_package_loads_no_other() -> None:
+def test_importing_the_package_loads_no_other():
     loaded = modules_after("import cpugpu_tui") - modules_after("")
     assert loaded - set(sys.stdlib_module_names) == {"cpugpu_tui"}
     assert not loaded & HEAVY
 
 
-def test_the_public_name_is_there_when_it_is_asked_for() -> None:
+def test_the_public_name_is_there_when_it_is_asked_for():
     assert "torch" not in modules_after("from cpugpu_tui import workload, Workload")
     assert "torch" not in modules_after("import cpugpu_tui.workloads as w; w.catalogue()")
 
@@ -69,11 +68,11 @@ def test_the_public_name_is_there_when_it_is_asked_for() -> None:
         "cpugpu_tui.cli.running.one_run",
     ],
 )
-def test_the_terminals_process_never_has_torch(module: str) -> None:
+def test_the_terminals_process_never_has_torch(module):
     assert not modules_after(f"import {module}") & {"torch", "numpy"}
 
 
-def test_before_the_first_frame_nothing_is_loaded_that_it_has_no_use_for() -> None:
+def test_before_the_first_frame_nothing_is_loaded_that_it_has_no_use_for():
     """Asking `importlib.metadata`, which parses mail, for the person's workloads took 40 ms of it, hashing 4."""
     shown = (
         "from cpugpu_tui.cli.running.options import all_own; all_own(())\nimport cpugpu_tui.ui.app, cpugpu_tui.ui.start"
@@ -93,7 +92,7 @@ CpuGpuApp(AppOptions()).run(headless=True, size=(120, 40))
 """
 
 
-def test_the_first_frame_waits_for_nothing_that_shows_a_run() -> None:
+def test_the_first_frame_waits_for_nothing_that_shows_a_run():
     """It took 1.9 times as long as that of a bare app; rows, answers, charts and events were a third of the excess."""
     done = subprocess.run([sys.executable, "-c", FIRST_FRAME], capture_output=True, text=True, timeout=120, check=True)
     loaded = set(done.stdout.split())
@@ -105,13 +104,13 @@ def test_the_first_frame_waits_for_nothing_that_shows_a_run() -> None:
     }  # fmt: skip
 
 
-def test_a_simulated_run_and_the_listings_load_no_torch() -> None:
+def test_a_simulated_run_and_the_listings_load_no_torch():
     run = ("run", "--simulate", "cpu_overhead_ns=200000", "--size", "64", "--no-save")
     assert "torch" not in after_command(*run)
     assert not after_command("list") & {"torch", "textual", "pynvml"}
 
 
-def test_no_room_above_the_report_takes_the_judgement_of_a_row_alone() -> None:
+def test_no_room_above_the_report_takes_the_judgement_of_a_row_alone():
     """A row may lose its winner to its sweep. Twelve faces that judged rows contradicted each other on one server."""
     rooms = ("session", "compare", "render", "export", "doctor", "demo", "cli", "ui", "api")
     taken = [
@@ -131,13 +130,13 @@ def test_no_room_above_the_report_takes_the_judgement_of_a_row_alone() -> None:
         "cpugpu_tui.timing.timers.cuda", "cpugpu_tui.simulation.simulated_machine", "cpugpu_tui.machine.nvml",
     ],
 )  # fmt: skip
-def test_the_agents_side_imports_the_standard_library_alone(module: str) -> None:
+def test_the_agents_side_imports_the_standard_library_alone(module):
     """torch and NVML come inside functions, when they are needed."""
     foreign = modules_after(f"import {module}") - modules_after("") - set(sys.stdlib_module_names)
     assert foreign <= {"cpugpu_tui"}
 
 
-def test_what_every_plan_needs_is_done_when_the_plan_comes() -> None:
+def test_what_every_plan_needs_is_done_when_the_plan_comes():
     """A plan waited 240 ms for modules, and for a collection over all of torch."""
     seen = (
         "def seen(line):\n"
@@ -160,7 +159,7 @@ def test_what_every_plan_needs_is_done_when_the_plan_comes() -> None:
     agent.wait()
 
 
-def test_the_agents_side_does_not_reach_up() -> None:
+def test_the_agents_side_does_not_reach_up():
     loaded = subprocess.run(
         [sys.executable, "-c", "import cpugpu_tui.agent.main, sys; print(*sys.modules)"],
         capture_output=True, text=True, timeout=120, check=True,
@@ -171,7 +170,7 @@ def test_the_agents_side_does_not_reach_up() -> None:
     assert not {name.split(".")[0] for name in loaded} & TERMINAL_ONLY
 
 
-def imported_by(tree: ast.AST, modules: Collection[str]) -> set[str]:
+def imported_by(tree, modules):
     """Return our modules that a file names in an import, wherever it stands."""
     found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     for node in ast.walk(tree):
@@ -181,7 +180,7 @@ def imported_by(tree: ast.AST, modules: Collection[str]) -> set[str]:
     return found & set(modules)
 
 
-def test_the_zip_has_what_the_agent_imports_and_nothing_else() -> None:
+def test_the_zip_has_what_the_agent_imports_and_nothing_else():
     """Its two ways in are the agent and the loop of `doctor --telemetry-cost`."""
     archive = zipfile.ZipFile(io.BytesIO(agent_zip()))
     trees = {
@@ -197,7 +196,7 @@ def test_the_zip_has_what_the_agent_imports_and_nothing_else() -> None:
     assert "pynvml" in needed
 
 
-def test_no_file_imports_what_imports_it() -> None:
+def test_no_file_imports_what_imports_it():
     """Also by way of others, in functions and for types alone: a circle of four files had hidden in the app."""
     folder = Path(cpugpu_tui.__file__).parent
     files = {
@@ -213,7 +212,7 @@ def test_no_file_imports_what_imports_it() -> None:
         pytest.fail(f"a circle: {' → '.join(error.args[1])}")
 
 
-def test_no_file_is_longer_than_a_person_reads_at_once() -> None:
+def test_no_file_is_longer_than_a_person_reads_at_once():
     files = [path for folder in ("tui", "tests") for path in (ROOT / folder).rglob("*.py")]
     lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
     assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
@@ -223,7 +222,7 @@ CROWDED = {"tui/cpugpu_tui", "tests/rooms"}
 """The rooms themselves, and their tests: one name each. `errors.py` stays outside of `model`, to keep --help quick."""
 
 
-def test_no_folder_holds_more_than_a_person_overlooks() -> None:
+def test_no_folder_holds_more_than_a_person_overlooks():
     folders = [path for top in ("tui", "tests", "docs") for path in (ROOT / top).rglob("*") if path.is_dir()]
     entries = {
         str(folder.relative_to(ROOT)): sum(each.name != "__pycache__" for each in folder.iterdir())
@@ -233,14 +232,14 @@ def test_no_folder_holds_more_than_a_person_overlooks() -> None:
     assert {name for name, count in entries.items() if count > 22} <= CROWDED
 
 
-def test_the_tests_mirror_the_rooms() -> None:
+def test_the_tests_mirror_the_rooms():
     package = Path(cpugpu_tui.__file__).parent
     rooms, tested = ({path.name for path in folder.iterdir() if path.is_dir()} - {"__pycache__"}
                      for folder in (package, ROOT / "tests" / "rooms"))  # fmt: skip
     assert tested == rooms
 
 
-def test_every_page_that_the_code_names_is_in_the_repository() -> None:
+def test_every_page_that_the_code_names_is_in_the_repository():
     """Dozens of comments sent people to pages that only its authors had."""
     pages = {path.name for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))}
     named = {
@@ -251,7 +250,7 @@ def test_every_page_that_the_code_names_is_in_the_repository() -> None:
     assert {(place, page) for place, page in named if page not in pages} == set()
 
 
-def test_every_heading_of_the_method_that_the_code_names_is_there() -> None:
+def test_every_heading_of_the_method_that_the_code_names_is_there():
     method = (ROOT / "docs" / "method.md").read_text()
     code = "\n".join(path.read_text() for folder in ("tui", "tests") for path in (ROOT / folder).rglob("*.py"))
     headings = set(re.findall(r'method\.md, "([^"]+)"', code))
@@ -265,7 +264,7 @@ PACKAGE = ROOT / "tui" / "cpugpu_tui"
 GUIDE = (ROOT / "docs" / "contributing.md").read_text("utf-8")
 
 
-def test_the_guide_names_files_and_functions_that_exist() -> None:
+def test_the_guide_names_files_and_functions_that_exist():
     """The rooms, the three walks, and where to begin: whoever moves something takes the guide along."""
     steps = re.findall(r"^- `([\w/]+\.py)`: (.*)$", GUIDE, re.MULTILINE)
     assert len(steps) > 20

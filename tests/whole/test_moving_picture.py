@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from tests.readme.blocks import ROOT
-from tests.readme.moving import SVG, Frame, moving
+from tests.readme.moving import SVG, moving
 from tests.readme.pictures import film
 
 from cpugpu_tui.demo.recording import shipped
@@ -63,22 +63,3 @@ async def test_each_frame_is_shown_in_its_turn_and_the_last_one_where_nothing_mo
         assert shown_at(picture, middle) == still(frame.svg)
         passed_s += frame.seconds
     assert still(picture) == still(frames[-1].svg)
-
-
-def test_rows_that_do_not_change_are_drawn_once():
-    one, two = (screenshot("16 CPU", below) for below in ("running", "done"))
-    svg = moving([Frame(one, 1.0), Frame(two, 3.0)])
-    assert [svg.count(word) for word in ("16 CPU", "running", "done")] == [1, 1, 1]
-    assert [shown_at(svg, percent) for percent in (24.0, 26.0)] == [["16 CPU", "running"], ["16 CPU", "done"]]
-
-
-def screenshot(*rows):
-    """Return an SVG as Textual exports one."""
-    lines = "".join(
-        f'<text class="terminal-demo-r1" x="0" y="{20 + 24.4 * y}" textLength="90">{row}</text>'
-        for y, row in enumerate(rows)
-    )
-    return (
-        '<svg viewBox="0 0 100 90" xmlns="http://www.w3.org/2000/svg"><style>.terminal-demo-r1 { fill: #fff }</style>'
-        f'<rect fill="#292929" width="99" height="89"/><g/><g>{lines}</g></svg>'
-    )

@@ -213,11 +213,6 @@ class PtyApp:
         self._shown = len(self.output)
         return [line.rstrip() for line in self._screen.display]
 
-    def style_at(self, column: int, row: int) -> pyte.screens.Char:
-        """Return the character at a place, with its colours and attributes."""
-        _ = self.lines
-        return self._screen.buffer[row][column]
-
     def _read(self, timeout_s: float) -> bool:
         """Take what has arrived, waiting for it; return whether there was anything."""
         if timeout_s <= 0 or not select.select([self._master], [], [], timeout_s)[0]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui import model
 from cpugpu_tui.agent.main import facts, work
@@ -25,7 +23,7 @@ Deliver = Callable[[str, Any], None]
 LINKED = {"pcie_width": 8, "pinned_bytes_per_ns": 25.0}
 
 
-def told_by_an_agent(plan: model.Plan, deliver: Callable[[Any], None]) -> None:
+def told_by_an_agent(plan, deliver):
     """Deliver what an agent sends for a plan on a simulated machine."""
     environment = facts(simulated=True)
     deliver(model.RunStarted(run_id="a", series_id="b", plan=plan, environment=environment))
@@ -33,7 +31,7 @@ def told_by_an_agent(plan: model.Plan, deliver: Callable[[Any], None]) -> None:
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory):
     """A reference of the simulated GPU, with its peak rates and limits but without cases."""
     from cpugpu_tui.compare.cards import DriverReadings
     from cpugpu_tui.state.state import RunState
@@ -52,17 +50,17 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hosts(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
+def hosts(monkeypatch):
     """Hosts with a fault: settings of their simulated machine, or None if no agent starts. All others are alike."""
     faults: dict[str, Any] = {}
 
     class SimulatedFleet:
         stopping, signal_exit = False, 0
 
-        def __init__(self, asked: Any) -> None:
+        def __init__(self, asked):
             self.asked = asked
 
-        def run(self, deliver: Deliver) -> None:
+        def run(self, deliver):
             known: dict[str, list[Any]] = {}
             for host in (each.host for each in self.asked.hosts):
                 changes = faults.get(host, {})
@@ -75,7 +73,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
                 for event in (*events, HostChanged(DONE)):
                     deliver(host, event)
 
-        def kill(self) -> None: ...
+        def kill(self): ...
 
         stop = kill
 
@@ -86,7 +84,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
 MANY = ("-w", "n[001-200]", "--launcher", "local", "--simulate", "default")
 
 
-def test_a_slow_link_is_named_with_the_cause_that_the_driver_read(cpugpu: CommandLine, file: Path) -> None:
+def test_a_slow_link_is_named_with_the_cause_that_the_driver_read(cpugpu, file):
     planted = ",".join(f"{name}={value}" for name, value in LINKED.items())
     done = cpugpu.here("machine", "--beside", file, "--simulate", planted)
     assert (done.code, done.err) == (EXIT_OK, "")
@@ -100,14 +98,14 @@ def test_a_slow_link_is_named_with_the_cause_that_the_driver_read(cpugpu: Comman
     assert (like["problem"], like["same_model"], like["limits"]["PCIe"]["here"]) == (None, True, "gen 4 × 16")
 
 
-def test_another_model_is_shown_but_not_judged(cpugpu: CommandLine) -> None:
+def test_another_model_is_shown_but_not_judged(cpugpu):
     done = cpugpu.here("machine", "--beside", "h100", "--simulate", "default")
     assert done.code == EXIT_OK
     assert "They are different models, so no difference is judged." in done.out
     assert "52.1 TFLOP/s" in done.out
 
 
-def test_without_a_gpu_or_with_a_simulated_reference_it_says_what_can_be_done(cpugpu: CommandLine, file: Path) -> None:
+def test_without_a_gpu_or_with_a_simulated_reference_it_says_what_can_be_done(cpugpu, file):
     none = cpugpu.here("machine", "--beside", "h100", "--simulate", "gpus=0")
     assert none.code == EXIT_UNFIT
     assert "cpugpu-tui run quick --beside h100" in none.err
@@ -115,9 +113,7 @@ def test_without_a_gpu_or_with_a_simulated_reference_it_says_what_can_be_done(cp
     assert cpugpu.here("machine", "--beside", "h100", "--device", "cpu").code == EXIT_USAGE
 
 
-def test_of_200_hosts_three_faults_come_first(
-    cpugpu: CommandLine, file: Path, tmp_path: Path, hosts: dict[str, Any]
-) -> None:
+def test_of_200_hosts_three_faults_come_first(cpugpu, file, tmp_path, hosts):
     hosts |= {"n017": None, "n101": LINKED, "n155": {"gpu_ns_per_flop": 0.0001}}
     metrics = tmp_path / "gpus.prom"
     done = cpugpu.here("fleet", "machine", *MANY, "--beside", file, "--metrics", metrics)
@@ -143,9 +139,7 @@ def test_of_200_hosts_three_faults_come_first(
     assert [each["host"] for each in others if each["problem"]] == [each["host"] for each in others[:2]]
 
 
-def test_of_200_hosts_three_failed_checks_come_first(
-    cpugpu: CommandLine, tmp_path: Path, hosts: dict[str, Any]
-) -> None:
+def test_of_200_hosts_three_failed_checks_come_first(cpugpu, tmp_path, hosts):
     hosts |= {"n017": None, "n101": {"pcie_width": 8}, "n155": {"event_clock": "slow5"}}
     metrics = tmp_path / "checks.prom"
     for _ in range(2):  # the file is written again
@@ -169,14 +163,14 @@ def test_a_label_of_a_metric_ends_no_line_and_no_quote():
     assert len(text.splitlines()) == 4
 
 
-def test_what_many_hosts_share_is_counted(cpugpu: CommandLine, hosts: dict[str, Any]) -> None:
+def test_what_many_hosts_share_is_counted(cpugpu, hosts):
     hosts |= {f"n{number:03d}": {"pcie_width": 8} for number in range(1, 101)} | {"n150": {"pcie_width": 4}}
     lines = cpugpu.here("fleet", "doctor", *MANY).out.splitlines()
     assert "warn gpu.pcie: 96 more hosts." in lines
     assert len(lines) == 8
 
 
-def test_a_host_that_never_answers_is_reported(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_never_answers_is_reported(cpugpu, monkeypatch):
     silent = SimpleNamespace(stopping=True, signal_exit=0, run=lambda deliver: None, kill=lambda: None)
     monkeypatch.setattr("cpugpu_tui.session.fleet_running.Fleet", lambda asked: silent)
     monkeypatch.setattr("threading.Timer", lambda *_: SimpleNamespace(
@@ -187,7 +181,7 @@ def test_a_host_that_never_answers_is_reported(cpugpu: CommandLine, monkeypatch:
     assert "fail n1: waiting: It did not answer in time." in done.out
 
 
-def test_an_agent_of_a_host_reads_its_driver(cpugpu: CommandLine, file: Path) -> None:
+def test_an_agent_of_a_host_reads_its_driver(cpugpu, file):
     """With a real agent from the zip, which reads this machine's driver, if any."""
     done = cpugpu.here("fleet", "doctor", "-w", "n1", "--launcher", "local", "--json")
     assert done.code in (EXIT_OK, EXIT_CHECK_FAILED)

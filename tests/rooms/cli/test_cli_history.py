@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -13,7 +12,7 @@ from tests.helpers.command_line import FAST, ROOT
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Case, CaseFinished, CaseStarted, Device, DevicesFound, Plan, RunFinished, RunStarted
-from cpugpu_tui.store import Store, schema
+from cpugpu_tui.store import Store
 
 DAY_NS = 86_400 * 10**9
 
@@ -87,27 +86,6 @@ def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_noth
         (saved,) = store.runs()
     assert saved.status == "stopped"
     assert saved.cases_ok + saved.cases_skipped == 64
-
-
-def test_a_filter_finds_words_anywhere(four, words):
-    assert numbers(four.here("history", "--filter", "matmul", "--json")) == [3, 1]
-    assert numbers(four.here("history", "--filter", "NODE1", "--json")) == [2]
-    for text in ("matmul node0", "nothing"):
-        words(four.here("history", "--filter", text).out.splitlines()[-1].partition(" Database")[0])
-
-
-def test_runs_are_told_apart_by_dtype_sizes_and_answer(cpugpu):
-    for sizes, dtype in (("64,2048", "bf16"), ("64,2048", "float32"), ("64,512", "float32")):
-        cpugpu.here("run", "matmul", "--size", sizes, "--dtype", dtype, "--rounds", "8", "--simulate", FAST)
-    lines = [" ".join(line.split()) for line in cpugpu.here("history").out.splitlines()]
-    newest = next(line for line in lines if line.startswith("3 "))
-    for told in ("matmul", "float32", "64–512", "GPU from ≈"):
-        assert told in newest
-    assert "%" not in newest  # one run against one has no interval
-    for text, found in (
-        ("dtype:bf16", [1]), ("n>1000", [2, 1]), ("n>1000 dtype:f32", [2]), ("n<64", []), ("gpu:simulated n=512", [3])
-    ):  # fmt: skip
-        assert numbers(cpugpu.here("history", "--filter", text, "--json")) == found
 
 
 def test_answers_of_very_large_runs_are_left_to_show(four, monkeypatch):
@@ -187,39 +165,6 @@ def test_merge_brings_runs_of_another_machine_once(four, tmp_path, words):
     for _ in range(2):
         words(four.here("history", "merge", other).out)
     assert numbers(four.here("history", "--filter", "node7", "--json")) == [5]
-
-
-@pytest.mark.parametrize(
-    ("make", "code"),
-    [
-        (lambda path: None, EXIT_USAGE),
-        (lambda path: path.mkdir(), EXIT_USAGE),
-        (lambda path: path.write_bytes(b"a diary of some length\n" * 100), EXIT_UNFIT),
-        (lambda path: foreign(path), EXIT_UNFIT),
-        (lambda path: future(path), EXIT_UNFIT),
-    ],
-    ids=["missing", "folder", "text", "foreign", "newer"],
-)
-def test_merge_refuses_what_is_no_history_of_ours(four, tmp_path, make, code, words):
-    other = tmp_path / "other.db"
-    make(other)  # type: ignore[operator]
-    done = four.here("history", "merge", other)
-    assert (done.code, done.out) == (code, "")
-    words(done.err.replace(str(other), "PATH"))
-    assert len(numbers(four.here("history", "--json"))) == 4
-
-
-def foreign(path):
-    with closing(sqlite3.connect(path)) as other, other:
-        other.execute("CREATE TABLE cookie (name)")
-
-
-def future(path):
-    """A database of a version whose tables nobody knows yet."""
-    Store.open(path).close()
-    with closing(sqlite3.connect(path)) as other:
-        other.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
-        other.execute("ALTER TABLE run RENAME COLUMN plan TO intention")
 
 
 def test_a_damaged_history_is_kept_aside_by_the_next_run_and_it_says_so(four):

@@ -74,21 +74,6 @@ def with_two_runs(tmp_path_factory):
     return cpugpu
 
 
-def test_history_is_newest_first(with_two_runs):
-    done = with_two_runs.here("history")
-    assert (done.code, done.err) == (0, "")
-    rows = [
-        line.split() for line in done.out.splitlines() if line.startswith(" ") and line.split()[:1] in (["1"], ["2"])
-    ]
-    assert [row[0] for row in rows] == ["2", "1"]
-    assert "1 ok, 1 failed" in " ".join(rows[0])
-    objects = with_two_runs.here("history", "--json").objects
-    assert [(item["number"], item["name"], item["status"]) for item in objects] == [
-        (2, "vector-dot", "done"), (1, "quick", "done"),
-    ]  # fmt: skip
-    assert [item["number"] for item in with_two_runs.here("history", "--limit", 1, "--json").objects] == [2]
-
-
 def test_an_empty_history_says_how_to_begin(cpugpu):
     done = cpugpu.here("history")
     assert (done.code, done.err) == (0, "")

@@ -109,18 +109,6 @@ def test_json_has_a_line_a_sweep_with_units_in_its_keys(cpugpu: CommandLine, lib
     assert [event.gpus[0].index for event in done.events if isinstance(event, TelemetryRead)] == [0, 0]
 
 
-def test_sweeps_are_counted_live_and_replayed(cpugpu: CommandLine, library: FakeLibrary, tmp_path: Path) -> None:
-    path = tmp_path / "a.ndjson"
-    often = ("--json", "--count", "3", "--interval", "0.1")
-    assert [line["seq"] for line in cpugpu.here("telemetry", *often, "--record", path).objects] == [1, 2, 3]
-    assert [line["seq"] for line in cpugpu.here(*SIMULATED, *often).objects] == [1, 2, 3]
-    old = tmp_path / "old.ndjson"  # without numbers of its own
-    old.write_text(re.sub(r'"seq":\d+,', "", path.read_text()))
-    for trace in (path, old):
-        replayed = cpugpu.here("telemetry", "--replay", trace, "--interval", "0", "--json").objects
-        assert [line["seq"] for line in replayed] == [1, 2, 3]
-
-
 def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.MonkeyPatch) -> None:
     class EagerSampler:
         """Samples 20 times before anybody reads."""

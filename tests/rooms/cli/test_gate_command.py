@@ -113,31 +113,6 @@ def test_a_band_decides_what_is_the_same_for_each_time(slowed):
     assert "SAME" not in " ".join(verdicts("--band", "0%"))
 
 
-@pytest.mark.slow
-def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_same(cpugpu):
-    make_series(cpugpu)
-    make_series(cpugpu, f"{SIMULATED},seed=50")
-    (told,) = cpugpu.here("compare", "1", "6", "--json").objects
-    assert {each["verdict"] for each in told["verdicts"] if each["metric"] == "latency"} == {"SAME"}
-    assert {each["verdict"] for each in told["verdicts"]} <= {"SAME", "UNDECIDED"}
-    for each in told["verdicts"]:
-        (case,) = each["cases"]
-        assert len({*case["base_ns"], *case["new_ns"]}) == 10
-        assert each["low"] < case["ratio"] == each["ratio"] < each["high"]
-
-
-@pytest.mark.slow
-def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu, words):
-    for _ in range(2):
-        make_series(cpugpu, f"{FAST},noise=0")
-    out = cpugpu.here("compare", "1", "6").out
-    assert out.count("TOO FEW RUNS") == 6
-    words(out.splitlines()[-1])
-    gate = cpugpu.here("gate", "--baseline", "1", "--new", "6")
-    assert (gate.code, gate.out.count("TOO FEW RUNS")) == (EXIT_UNFIT, 6)
-    assert gate.out.count("all runs are identical") == 6
-
-
 def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based):
     failing = based.here(*RUN, "--simulate", f"{SIMULATED},mismatch_size=16", "--repeat", 3)
     assert failing.code == EXIT_CASES_FAILED

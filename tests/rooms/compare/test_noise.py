@@ -13,22 +13,22 @@ from cpugpu_tui.model import LATENCY
 SPREAD = 0.02
 
 
-def floor(spread: float = SPREAD, device: str = "CPU", degrees: float = 4.0) -> Floor:
+def floor(spread=SPREAD, device="CPU", degrees=4.0):
     return Floor("matmul/default/64/float32/all", device, LATENCY, 1e4, spread, degrees, 0.0)
 
 
-def times(draw: random.Random, count: int, factor: float = 1.0) -> dict[str, float]:
+def times(draw, count, factor=1.0):
     return {str(draw.random()): 1e4 * factor * math.exp(draw.gauss(0, SPREAD)) for _ in range(count)}
 
 
 @pytest.mark.parametrize("runs", [3, 5, 10])
-def test_a_change_of_the_floor_is_found_in_nine_of_ten_comparisons(runs: int) -> None:
+def test_a_change_of_the_floor_is_found_in_nine_of_ten_comparisons(runs):
     draw, planted = random.Random(runs), 1 + floor().change(runs)
     words = [judge([Pair("a", "CPU", times(draw, runs), times(draw, runs, planted))])[0].verdict for _ in range(600)]
     assert 0.86 <= sum(word in (FASTER, SLOWER) for word in words) / 600 <= 0.96
 
 
-def test_two_single_runs_differ_by_more_than_the_floor_in_one_of_twenty() -> None:
+def test_two_single_runs_differ_by_more_than_the_floor_in_one_of_twenty():
     draw, beyond = random.Random(1), 0
     for _ in range(2_000):
         known = [math.log(ns) for ns in times(draw, 5).values()]
@@ -39,7 +39,7 @@ def test_two_single_runs_differ_by_more_than_the_floor_in_one_of_twenty() -> Non
     assert 0.035 <= beyond / 2_000 <= 0.065
 
 
-def test_only_a_class_that_became_much_noisier_is_named() -> None:
+def test_only_a_class_that_became_much_noisier_is_named():
     before = [floor(0.01), floor(0.02), floor(0.01, "GPU")]
     now = [floor(0.03), floor(0.03), floor(0.012, "GPU")]
     assert by_class(before)["CPU"] == pytest.approx(math.sqrt((0.01**2 + 0.02**2) / 2))

@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST
@@ -41,8 +39,6 @@ sizes = "1000"
 variants = ["dot"]
 summary = "one product"
 """
-
-Write = Callable[[str], Path]
 
 
 def run(cpugpu, *arguments, **environment):
@@ -213,16 +209,3 @@ def test_path_and_help_answer_beside_a_broken_file(write, cpugpu, words):
 
 
 # ------------------------------------------------------------------ config themes
-
-
-def test_all_themes_are_named_and_a_broken_file_is_said(write, cpugpu, tmp_path):
-    folder = tmp_path / "config/cpugpu-tui/themes"
-    folder.mkdir(parents=True)
-    (folder / "mine.toml").write_text('name = "mine"\nprimary = "#336699"\n')
-    (folder / "bad.toml").write_text("name = ")
-    done = cpugpu.here("config", "themes", "--json")
-    origins = {item["theme"]: item["origin"] for item in done.objects}
-    assert origins["mine"] == "your own"
-    assert (origins["slate"], origins["ansi-dark"], origins["nord"]) == ("shipped", "shipped", "Textual")
-    assert "bad.toml" in done.err
-    assert "line 1" in done.err

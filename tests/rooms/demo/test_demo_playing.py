@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from cpugpu_tui.demo.recording import GAP_S, Clock, Player, Recording, lasted_s, pace_of, shipped, timed_events
-from cpugpu_tui.model import DeviceSampled, Event, Gap, Progressed, RunFinished, RunStarted
+from cpugpu_tui.demo.recording import Clock, Player, Recording, lasted_s, pace_of, shipped
+from cpugpu_tui.model import DeviceSampled, Event, Gap, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState
 
 
@@ -100,21 +100,6 @@ def test_the_end_of_each_run_is_the_state_that_was_recorded(whole):
         if isinstance(event, RunFinished):
             ends.append(state)
     assert ends == [run.state for run in whole.runs]
-
-
-def test_between_the_events_it_is_said_what_the_agent_was_at(two):
-    events = [event for _, event in timed_events(two.runs[1], 1.0)]
-    paints = [at_s for at_s, event in timed_events(two.runs[1], 1.0) if isinstance(event, Gap)]
-    assert max(after - before for before, after in pairwise(paints)) <= GAP_S + 1e-9
-    for index, event in enumerate(events):
-        if not isinstance(event, Progressed):
-            continue
-        then = next((e for e in events[index:] if isinstance(e, DeviceSampled)), None)
-        if event.phase == "round":
-            assert (event.case, event.device, event.round_index) == (then.case, then.device, then.round_index)
-        assert event.seconds_left is not None
-        assert event.seconds_left >= 0
-    assert {event.phase for event in events if isinstance(event, Progressed)} >= {"round", "as written", "warm-up"}
 
 
 # ------------------------------------------------------------------ what a person asks for

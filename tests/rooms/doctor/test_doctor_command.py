@@ -1,13 +1,9 @@
 """`cpugpu-tui doctor` on the command line."""
 
-from pathlib import Path
-
 import pytest
-from tests.helpers.command_line import CommandLine
-from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_interpreters import with_torch
-from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
-from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.fake_nvml_library import library
+from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 
 from cpugpu_tui.cli.doctor import INDENT, show
 from cpugpu_tui.doctor import collect
@@ -22,7 +18,7 @@ SIMULATED = ("doctor", "--simulate", "default")
 KEYS = ["check", "verdict", "found", "cause", "remedy"]
 
 
-def test_every_check_has_its_line_and_the_last_line_counts_them(cpugpu: CommandLine) -> None:
+def test_every_check_has_its_line_and_the_last_line_counts_them(cpugpu):
     done = cpugpu.here(*SIMULATED)
     assert done.code == EXIT_OK, done.out
     lines = done.out.splitlines()
@@ -36,16 +32,14 @@ def test_every_check_has_its_line_and_the_last_line_counts_them(cpugpu: CommandL
     assert not cpugpu.database.exists()
 
 
-def test_json_has_one_object_a_check_with_stable_keys(cpugpu: CommandLine) -> None:
+def test_json_has_one_object_a_check_with_stable_keys(cpugpu):
     done = cpugpu.here(*SIMULATED, "--json")
     assert [found["check"] for found in done.objects] == [check.name for check in CHECKS]
     assert all(list(found) == KEYS for found in done.objects)
     assert {found["verdict"] for found in done.objects} <= {"ok", "warn", "unknown"}
 
 
-def test_a_made_up_gpu_does_not_stand_beside_the_driver_of_this_machine(
-    cpugpu: CommandLine, library: FakeLibrary, words: GoldenWords
-) -> None:
+def test_a_made_up_gpu_does_not_stand_beside_the_driver_of_this_machine(cpugpu, library, words):
     out = cpugpu.here(*SIMULATED).out
     assert out.startswith("SIMULATED ")
     assert "H200" not in out
@@ -55,7 +49,7 @@ def test_a_made_up_gpu_does_not_stand_beside_the_driver_of_this_machine(
     words([found[check]["found"] for check in ("driver", "torch", "cuda.devices")])
 
 
-def test_a_failed_check_is_exit_code_one(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_failed_check_is_exit_code_one(cpugpu, tmp_path):
     (tmp_path / "letter.txt").write_text("Dear database,\n" * 20)
     done = cpugpu.here(*SIMULATED, "--json", "--db", tmp_path / "letter.txt")
     assert done.code == EXIT_CHECK_FAILED
@@ -65,9 +59,7 @@ def test_a_failed_check_is_exit_code_one(cpugpu: CommandLine, tmp_path: Path) ->
     assert failed["remedy"]
 
 
-def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage_error(
-    cpugpu: CommandLine, bare_python: Path
-) -> None:
+def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage_error(cpugpu, bare_python):
     done = cpugpu.here("doctor", "--json", "--python", bare_python)
     assert done.code == EXIT_CHECK_FAILED
     (failed,) = (found for found in done.objects if found["verdict"] == "fail")
@@ -81,13 +73,8 @@ def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage
 
 
 def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
-    cpugpu: CommandLine,
-    bare_python: Path,
-    tmp_path: Path,
-    fake_nvml: FakeNvml,
-    monkeypatch: pytest.MonkeyPatch,
-    words: GoldenWords,
-) -> None:
+    cpugpu, bare_python, tmp_path, fake_nvml, monkeypatch, words
+):
     """Beside a driver with two GPUs: for the CPU build of this environment, and for an interpreter without torch."""
     better = with_torch(tmp_path / "an env" / "python", "2.8.0+cu126")
     monkeypatch.setattr(interpreter_search, "interpreters", lambda *_: (better,))
@@ -104,7 +91,7 @@ def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
     words(without_torch["torch"].replace(str(better), "PATH"))
 
 
-def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu, words):
     done = cpugpu.here("doctor", "--simulate", "noise=0.002", "--telemetry-cost", "--json")
     assert done.code == EXIT_OK
     assert done.objects[-1]["check"] == "telemetry.cost"
@@ -114,7 +101,7 @@ def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine, w
     words(refused.objects[-1]["cause"])
 
 
-def test_what_strangers_wrote_is_printed_without_its_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_strangers_wrote_is_printed_without_its_escapes(capsys):
     finding = Finding("warn", "GPU 0: eve: \x1b]0;owned\x07\x1b[31mrm -rf [red]x\u202e (pid 1)", "A.", "B.", "gpu")
     for as_json in (False, True):
         show(finding, as_json=as_json)
@@ -125,9 +112,7 @@ def test_what_strangers_wrote_is_printed_without_its_escapes(capsys: pytest.Capt
 
 
 @pytest.mark.slow
-def test_one_gpu_that_hangs_is_named_and_the_others_are_judged(
-    cpugpu: CommandLine, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_one_gpu_that_hangs_is_named_and_the_others_are_judged(cpugpu, fake_nvml, monkeypatch, words):
     fake_nvml.use()
     fake_nvml.set("hang:nvmlDeviceGetPersistenceMode", 1, gpu=1)
     monkeypatch.setattr(collect, "DEADLINE_S", 1.0)
@@ -137,16 +122,14 @@ def test_one_gpu_that_hangs_is_named_and_the_others_are_judged(
     assert found["gpu.ecc"]["verdict"] == found["cuda.devices"]["verdict"] == "unknown"
 
 
-def test_a_place_where_no_file_can_be_made_is_found_though_root_may_write_there(
-    cpugpu: CommandLine, words: GoldenWords
-) -> None:
+def test_a_place_where_no_file_can_be_made_is_found_though_root_may_write_there(cpugpu, words):
     found = {each["check"]: each for each in cpugpu.here(*SIMULATED, "--json", "--db", "/proc/x.db").objects}
     assert found["history.file"]["verdict"] == "fail"
     words([found["history.file"]["found"], found["history.file"]["cause"], found["history.file"]["remedy"]])
     assert found["history.space"]["verdict"] == "unknown", "it has no size, which is not 0.0 MB free"
 
 
-def test_looking_at_the_history_leaves_its_folder_as_it_is(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_looking_at_the_history_leaves_its_folder_as_it_is(cpugpu, tmp_path):
     before = sorted(tmp_path.iterdir())
     cpugpu.here(*SIMULATED, "--db", tmp_path / "x.db")
     assert sorted(tmp_path.iterdir()) == before

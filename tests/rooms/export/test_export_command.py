@@ -6,7 +6,6 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.runs.export_runs import stream
 
-from cpugpu_tui.cli import export as export_command
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 from cpugpu_tui.export.stream import kept
 
@@ -124,14 +123,6 @@ def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu, tmp_path):
         assert (done.code, done.err.count("\n")) == (EXIT_USAGE, 1)
         assert str(path) in done.err
         assert why in done.err
-
-
-def test_a_file_that_is_too_large_is_given_up(cpugpu, tmp_path, monkeypatch, words):
-    monkeypatch.setattr(export_command, "MOST_BYTES", 1_000_000)
-    (tmp_path / "large").write_bytes(b"x" * 1_000_001)
-    done = cpugpu.here("import", tmp_path / "large")
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    words(done.err.replace(str(tmp_path), "/data"))
 
 
 # ------------------------------------------------------------------ run

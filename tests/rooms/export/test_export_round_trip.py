@@ -4,7 +4,6 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Sequence
 from contextlib import closing, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import Phase, given, settings
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs import export_runs
 from tests.helpers.runs.export_schema import made_schema
 from tests.rooms.store.test_store import save, streams
@@ -26,7 +24,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.json_document import FILE, json_document, read_runs, schema_text
 from cpugpu_tui.export.stream import exported, kept
-from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
+from cpugpu_tui.model import CaseStarted, DeviceSampled, RunFinished, RunStarted
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.agent_output import decode, encode
 from cpugpu_tui.transport.plausible import FACTS, wrong_fact
@@ -34,12 +32,12 @@ from cpugpu_tui.transport.plausible import FACTS, wrong_fact
 NO_CONTEXT: Any = None
 
 
-def as_told(stream: Sequence[Event]) -> list[Event]:
+def as_told(stream):
     """Return the events after sending them, which makes their texts printable."""
     return [event for line in map(encode, stream) if (event := decode(line)) is not None]
 
 
-def shown(database: Path, *, as_json: bool = False) -> str:
+def shown(database, *, as_json=False):
     out = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with redirect_stdout(out):
         show(Given(NO_CONTEXT, {"json": as_json, "database": database}))
@@ -47,13 +45,13 @@ def shown(database: Path, *, as_json: bool = False) -> str:
     return out.read()
 
 
-def document_of(store: Store, name: str = "json") -> bytes:
+def document_of(store, name="json"):
     return b"".join(rendered(name, [exported(store.load(store.find("latest")))]))
 
 
 @settings(max_examples=40, phases=[Phase.generate])
 @given(stream=streams())
-def test_an_import_shows_what_the_original_shows(stream: list[Event]) -> None:
+def test_an_import_shows_what_the_original_shows(stream):
     with tempfile.TemporaryDirectory() as folder:
         here, there = Path(folder) / "here.db", Path(folder) / "there.db"
         with closing(Store.open(here)) as store:
@@ -68,13 +66,13 @@ def test_an_import_shows_what_the_original_shows(stream: list[Event]) -> None:
         assert shown(there, as_json=True) == shown(here, as_json=True)
 
 
-def test_lines_of_events_are_read_like_the_document() -> None:
+def test_lines_of_events_are_read_like_the_document():
     run = export_runs.run()
     lines = b"".join(rendered("ndjson", [run]))
     assert read_runs(lines, "x.ndjson") == read_runs(b"".join(json_document([run])), "x.json") == [run]
 
 
-def test_every_number_is_kept_to_the_last_bit() -> None:
+def test_every_number_is_kept_to_the_last_bit():
     third = 1e6 / 3
     stream = [
         replace(event, samples={"latency": (third, 0.1 + 0.2)}) if isinstance(event, DeviceSampled) else event
@@ -84,7 +82,7 @@ def test_every_number_is_kept_to_the_last_bit() -> None:
     assert {half.samples["latency"] for half in export_runs.half_rounds(back)} == {(third, 0.1 + 0.2)}
 
 
-def test_a_live_stream_gives_the_bytes_that_its_saved_run_gives(tmp_path: Path) -> None:
+def test_a_live_stream_gives_the_bytes_that_its_saved_run_gives(tmp_path):
     stream = as_told(export_runs.stream())
     lost = [replace(event, seq=0) for event in stream if isinstance(event, (CaseStarted, DeviceSampled))][:3]
     with closing(Store.open(tmp_path / "x.db")) as store:
@@ -92,7 +90,7 @@ def test_a_live_stream_gives_the_bytes_that_its_saved_run_gives(tmp_path: Path) 
         assert document_of(store) == b"".join(json_document([exported([*stream[:3], *lost, *stream[3:]])]))
 
 
-def test_a_case_that_was_not_over_is_no_part_of_a_broken_off_run() -> None:
+def test_a_case_that_was_not_over_is_no_part_of_a_broken_off_run():
     stream = export_runs.stream()
     broken = [*stream[:8], replace(stream[8], seq=9)]
     assert not any(isinstance(event, (CaseStarted, RunFinished)) for event in kept(broken))
@@ -103,14 +101,14 @@ def test_a_case_that_was_not_over_is_no_part_of_a_broken_off_run() -> None:
 # ------------------------------------------------------------------ the schema
 
 
-def test_the_shipped_schema_is_that_of_this_version() -> None:
+def test_the_shipped_schema_is_that_of_this_version():
     """`make golden` writes it anew."""
     if os.environ.get("RENEW_GOLDEN"):
         Path(export.__file__).with_name(FILE).write_text(made_schema(), "utf-8")
     assert schema_text() == made_schema()
 
 
-def test_the_schema_describes_every_field_of_a_result() -> None:
+def test_the_schema_describes_every_field_of_a_result():
     parts = json.loads(schema_text())["$defs"]
     for name in ("Run", "CaseResult", "DeviceResult", "Metric", "Lead"):
         assert all(field.get("description") for field in parts[name]["properties"].values()), name
@@ -118,7 +116,7 @@ def test_the_schema_describes_every_field_of_a_result() -> None:
 
 @settings(max_examples=10, phases=[Phase.generate])
 @given(stream=streams())
-def test_documents_keep_the_schema(stream: list[Event]) -> None:
+def test_documents_keep_the_schema(stream):
     schema = json.loads(schema_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads(b"".join(json_document([exported(as_told(stream))]))), schema)
@@ -127,17 +125,17 @@ def test_documents_keep_the_schema(stream: list[Event]) -> None:
 # ------------------------------------------------------------------ what is no export
 
 
-def changed(**fields: object) -> bytes:
+def changed(**fields):
     return json.dumps({**json.loads(b"".join(json_document([export_runs.run()]))), **fields}).encode()
 
 
-def with_start(**fields: object) -> bytes:
+def with_start(**fields):
     first = export_runs.stream()[0]
     assert isinstance(first, RunStarted)
     return encode(replace(first, **fields))  # type: ignore[arg-type]
 
 
-def with_half_round(times_ns: tuple[float, ...]) -> bytes:
+def with_half_round(times_ns):
     events = [
         replace(event, samples={"latency": times_ns}) if isinstance(event, DeviceSampled) else event
         for event in export_runs.stream()
@@ -172,7 +170,7 @@ NO_EXPORTS = {
 
 
 @pytest.mark.parametrize("data", NO_EXPORTS.values(), ids=list(NO_EXPORTS))
-def test_what_is_no_export_is_a_sentence(data: bytes, words: GoldenWords) -> None:
+def test_what_is_no_export_is_a_sentence(data, words):
     with pytest.raises(UsageError) as caught:
         read_runs(data, "x.json")
     assert "x.json" in caught.value.message
@@ -180,27 +178,27 @@ def test_what_is_no_export_is_a_sentence(data: bytes, words: GoldenWords) -> Non
     assert caught.value.remedy
 
 
-def test_every_fact_that_a_run_has_is_of_its_type() -> None:
+def test_every_fact_that_a_run_has_is_of_its_type():
     """Facts of a real agent and of the controller must be accepted."""
     found = {**main.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
     assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
     assert set(found) - set(FACTS) == set()
 
 
-def test_a_damaged_event_is_named_by_its_place() -> None:
+def test_a_damaged_event_is_named_by_its_place():
     lines = b"".join(rendered("ndjson", [export_runs.run()])).splitlines()
     lines[4] = lines[4].replace(b'"seq"', b'"sec"').replace(b'"case":"', b'"case":["')
     with pytest.raises(UsageError, match="event 5 "):
         read_runs(b"\n".join(lines), "x")
 
 
-def test_events_of_a_newer_version_are_passed_over() -> None:
+def test_events_of_a_newer_version_are_passed_over():
     run = export_runs.run()
     lines = b"".join(rendered("ndjson", [run])) + b'{"event":"MoonRose","seq":9}\n'
     assert read_runs(lines, "x") == [run]
 
 
-def test_texts_that_a_terminal_would_obey_do_not_come_in() -> None:
+def test_texts_that_a_terminal_would_obey_do_not_come_in():
     stream = export_runs.stream(name="a\x1b]0;owned\x07b")
     (run,) = read_runs(b"".join(json_document([exported(stream)])), "x")
     assert run.name == "ab"

@@ -3,12 +3,10 @@
 import json
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.bench.large_run import fresh, large_run, samples_of, with_a_round_more
-from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import FAST
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
 
@@ -26,7 +24,7 @@ from cpugpu_tui.transport.agent_output import decode, encode
 # ------------------------------------------------------------------ live, replayed, stored
 
 
-def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: CommandLine) -> None:
+def test_the_same_events_give_the_same_answers_however_they_came(cpugpu):
     """Live, from an event stream that was read again, and from the history."""
     plan = plan_of(16, 256, 2048, simulation=replace(QUICK, cpu_overhead_ns=50_000.0))
     recorder = swept(plan)[1]
@@ -52,14 +50,14 @@ def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: Command
     assert json.loads(json.dumps(as_data(of_events[0]))) == told[0]["sweeps"]
 
 
-def fold(events: list[model.Event]) -> RunState:
+def fold(events):
     run = RunState()
     for event in events:
         run = run.apply(event)
     return run
 
 
-def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points() -> None:
+def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points():
     (data,) = as_data(run_of(CASES, *ALL_WELL))
     assert set(data) == {"sweep", "gpu", "threads", "not_compared", "sentences", "crossover", "what_if"}
     assert data["not_compared"] == []
@@ -71,13 +69,13 @@ def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points() -> No
     assert data["what_if"] == {key: condition_data(found) for key, found in answer.report.conditions.items()}
 
 
-def rounds_of(case: model.Case, cpu_ns: float, gpu_ns: float, rounds: int) -> list[model.Event]:
+def rounds_of(case, cpu_ns, gpu_ns, rounds):
     """The events of a case whose call is so long that it has few rounds."""
     events = timed(case, cpu_ns, gpu_ns)
     return [event for event in events if not isinstance(event, model.DeviceSampled) or event.round_index <= rounds]
 
 
-def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() -> None:
+def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not():
     huge, failing = model.Case("matmul", 1024), model.Case("matmul", 4096)
     oom = model.CaseFailed(case=failing.key, kind="oom", message="Full.", device="cuda:0")
     events = [*ALL_WELL, *rounds_of(huge, 3e9, 1e8, 2), *timed(failing, 1e10, None, end=oom)]
@@ -91,7 +89,7 @@ def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() ->
     assert "30.0× faster in 2 rounds, too few to judge" in data["sentences"][0]
 
 
-def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown() -> None:
+def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown():
     """On the screen and in exports, with and without copies, even with much noise."""
     plan = plan_of(16, 64, 256, simulation=replace(QUICK, noise=0.2, cpu_drift=0.1), metrics=model.METRICS)
     run = state_of(plan, swept(plan)[1])
@@ -110,7 +108,7 @@ def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown()
 # ------------------------------------------------------------------ several sweeps
 
 
-def two_sweeps(*, moved: bool = True) -> RunState:
+def two_sweeps(*, moved=True):
     """A matrix product that the GPU wins from about 82, and one in half precision that it never wins."""
     half = tuple(replace(case, dtype="float16") for case in CASES)
     other: dict[str, float] = {model.PAGEABLE: 5e4} if moved else {}
@@ -123,12 +121,12 @@ def two_sweeps(*, moved: bool = True) -> RunState:
     return run_of((*CASES, *half), *events, model.RunFinished(status="done"))
 
 
-def test_several_sweeps_are_a_table(words: GoldenWords) -> None:
+def test_several_sweeps_are_a_table(words):
     words(table_lines(two_sweeps(), 120))
 
 
 @pytest.mark.parametrize("width", [40, 60, 78, 100])
-def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width: int) -> None:
+def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width):
     head, *rows = table_lines(two_sweeps(), width)
     assert all(len(line) <= width for line in (head, *rows))
     assert "GPU wins" in head
@@ -136,7 +134,7 @@ def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width: int) -
     assert ("speedup" in head, "% at 256" in rows[0]) in {(True, True), (False, False)}, "nothing is cut"
 
 
-def test_a_range_that_does_not_fit_a_narrow_terminal_is_left_out_as_a_whole() -> None:
+def test_a_range_that_does_not_fit_a_narrow_terminal_is_left_out_as_a_whole():
     half = [replace(case, dtype="float64") for case in CASES]
     events = [event for case in (*CASES, *half) for event in timed(case, 1e9, 1e3)]
     run = run_of((*CASES, *half), *events, model.RunFinished(status="done"))
@@ -155,11 +153,11 @@ MOST_COMPARISONS = len(WHAT_IFS) - 1
 
 
 @pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def compared(monkeypatch):
     """Counts the comparisons of two devices."""
     calls: Counter[str] = Counter()
 
-    def counted(*rounds: Any) -> Any:
+    def counted(*rounds):
         calls["compare"] += 1
         return compare(*rounds)
 
@@ -167,7 +165,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
-def test_20_000_samples_are_compared_a_few_times_a_row_and_a_second_look_costs_none(compared: Counter[str]) -> None:
+def test_20_000_samples_are_compared_a_few_times_a_row_and_a_second_look_costs_none(compared):
     run = fresh(large_run())
     assert samples_of(run) >= 20_000
     first = answers(run)
@@ -178,7 +176,7 @@ def test_20_000_samples_are_compared_a_few_times_a_row_and_a_second_look_costs_n
     assert not compared
 
 
-def test_one_more_round_compares_one_row_again(compared: Counter[str]) -> None:
+def test_one_more_round_compares_one_row_again(compared):
     run = fresh(large_run())
     answers(run)
     compared.clear()
@@ -186,7 +184,7 @@ def test_one_more_round_compares_one_row_again(compared: Counter[str]) -> None:
     assert 0 < compared["compare"] <= MOST_COMPARISONS
 
 
-def test_a_sweep_beside_another_costs_no_look_at_all_rows_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_beside_another_costs_no_look_at_all_rows_for_each(monkeypatch):
     """1,000 sizes on one and on all threads: a search among all rows would look at 2,000 for each."""
     cases = tuple(model.Case("matmul", size, threads=count) for count in (1, 4) for size in range(1, 1001))
     run = run_of(cases)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.command_line import ROOT
-from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.planted_report import planted, with_copies
 
 from cpugpu_tui.model import work_name
@@ -16,17 +15,16 @@ from cpugpu_tui.render.survey_sentences import survey_sentences
 from cpugpu_tui.render.sweep_words import MOST_IN_TABLE, exceptions, sizes_text, where, who_wins
 from cpugpu_tui.report.bars import OPEN, cells_of
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.agent_output import decode
 
 
-def h200() -> RunState:
+def h200():
     """A survey of an H200, with eight workloads."""
     data = gzip.decompress((ROOT / "tests" / "golden" / "h200-survey.ndjson.gz").read_bytes())
     return folded(event for line in data.splitlines() if (event := decode(line)) is not None)
 
 
-def test_two_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
+def test_two_sentences_say_what_belongs_on_the_gpu(words):
     surveys = [
         {"a": ("GGG", "GGG"), "b": ("GGG", "CCC"), "c": ("CCC", "CCC"), "d": ("CCGG", "CCCC"), "e": ("GGGG", "CCGG")},
         {"a": ("GGG", "GGG"), "b": ("CCC", "CCC")},
@@ -41,14 +39,14 @@ def test_two_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
     words([line for lines in told for line in lines])
 
 
-def test_a_device_that_wins_at_both_ends_wins_from_one_to_the_other() -> None:
+def test_a_device_that_wins_at_both_ends_wins_from_one_to_the_other():
     """`up to , except 20` stood in the table of a survey whose time was short."""
     both_ends, cpu = (planted(letters).resident for letters in ("G~~G", "C~C"))
     assert where(both_ends) == "from 10 to 80, unclear at 20 and 40"
     assert who_wins(cpu, "") == "the CPU wins from 10 to 40; no winner at 20 (too noisy)"
 
 
-def test_explain_names_the_rows_that_a_survey_distrusts_and_gives_the_reasons() -> None:
+def test_explain_names_the_rows_that_a_survey_distrusts_and_gives_the_reasons():
     """A survey has no table of its rows, so a count of page faults told nobody which time to distrust."""
     run = h200()
     brief, full = (below_table(run, has_answers=True, in_full=in_full) for in_full in (False, True))
@@ -66,7 +64,7 @@ def test_explain_names_the_rows_that_a_survey_distrusts_and_gives_the_reasons() 
 
 
 @pytest.mark.parametrize("width", [34, 40, 60, 100])
-def test_a_survey_is_cut_between_words(width: int) -> None:
+def test_a_survey_is_cut_between_words(width):
     """At 40 cells `from ≈ 185 token` and `from ≈ 95,400 nu` stood there."""
     whole = {word.rstrip(",") for line in table_lines(h200(), 300) for word in line.split()}
     for line in table_lines(h200(), width)[1:]:
@@ -76,7 +74,7 @@ def test_a_survey_is_cut_between_words(width: int) -> None:
 
 
 @given(st.text("CG=?~", min_size=2, max_size=7))
-def test_a_sweep_names_the_sizes_that_its_bar_shows_as_unclear_between_those_of_a_device(letters: str) -> None:
+def test_a_sweep_names_the_sizes_that_its_bar_shows_as_unclear_between_those_of_a_device(letters):
     """`from ≈ 3,060` stood beside a bar that was unclear up to 9,410: sizes were named by another rule than shown."""
     report = planted(letters)
     found, timed = report.resident, report.resident.timed

@@ -6,10 +6,8 @@ import io
 import math
 import re
 import shutil
-from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.helpers.command_line import ROOT
@@ -22,15 +20,14 @@ from cpugpu_tui.export.formats import csv_table
 from cpugpu_tui.export.stream import ExportedRun, case_results
 from cpugpu_tui.export.threshold_ranges import ranges_of
 from cpugpu_tui.model.quantities import faster, percent, size_text, time_text
-from cpugpu_tui.render.answers import Answer, answers, as_data, condition_data
+from cpugpu_tui.render.answers import answers, as_data, condition_data
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.sweep_words import bracket_text, interval_text, is_wide, point_size, speedup_text
 from cpugpu_tui.report import bars
-from cpugpu_tui.report.conditions import Condition
-from cpugpu_tui.report.report import SweepReport, judged, report
-from cpugpu_tui.report.segments import CPU, GPU, Size
+from cpugpu_tui.report.report import judged, report
+from cpugpu_tui.report.segments import CPU, GPU
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, schema
 from cpugpu_tui.transport.agent_output import decode
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
@@ -40,14 +37,14 @@ from cpugpu_tui.ui.panes.lines import plain
 GOLDEN = ROOT / "tests" / "golden"
 
 
-def exported(name: str) -> RunState:
+def exported(name):
     """The state of a run in a file of events."""
     data = (GOLDEN / name).read_bytes()
     lines = (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()
     return folded(event for line in lines if (event := decode(line)) is not None)
 
 
-def simulated(seed: int) -> RunState:
+def simulated(seed):
     """A search on a machine that is drawn at random."""
     _, plan, _, recorder = drawn(seed)
     return state_of(plan, recorder)
@@ -62,12 +59,12 @@ RUNS = {
 
 
 @pytest.fixture(params=RUNS, scope="module")
-def runs(request: pytest.FixtureRequest) -> list[RunState]:
+def runs(request):
     found: list[RunState] = RUNS[request.param]()
     return found
 
 
-def decided(run: RunState, key: str = RESIDENT) -> Iterator[tuple[SweepReport, Row, Size]]:
+def decided(run, key=RESIDENT):
     """Yield the sizes of a run that were timed, with their rows."""
     for sweep in report(run).sweeps:
         for row in sweep.rows:
@@ -79,7 +76,7 @@ def decided(run: RunState, key: str = RESIDENT) -> Iterator[tuple[SweepReport, R
 # ------------------------------------------------------------------ one winner
 
 
-def test_a_size_has_the_same_winner_in_every_face(runs: list[RunState]) -> None:
+def test_a_size_has_the_same_winner_in_every_face(runs):
     for run in runs:
         leads = {each.case: each for each in case_results(run)}
         told = {(each["sweep"], each["gpu"]): each for each in as_data(run)}
@@ -104,15 +101,15 @@ def test_a_size_has_the_same_winner_in_every_face(runs: list[RunState]) -> None:
                     assert seen == size.winner, (face, row.case, answer.sentences[0])
 
 
-def _in_segments(data: dict[str, Any], size: int) -> str | None:
+def _in_segments(data, size):
     return next((part["winner"] for part in data["segments"] if size in part["sizes"]), None)
 
 
-def _in_file(found: Condition, size: int) -> str | None:
+def _in_file(found, size):
     return next((device for device, first, last in ranges_of(found.sizes).faster if first <= size <= last), None)
 
 
-def _in_bar(found: SweepReport, size: int) -> str | None:
+def _in_bar(found, size):
     timed = found.resident.timed
     if len(timed) < 2:
         return found.resident.decided[0].winner if found.resident.decided else None
@@ -123,13 +120,13 @@ def _in_bar(found: SweepReport, size: int) -> str | None:
     return names.pop() if len(names) == 1 and kinds != {bars.OPEN} else None
 
 
-def number(text: str) -> int:
+def number(text):
     """Return the size of its text."""
     unit = {"M": 10**6, "G": 10**9}.get(text[-1], 1)
     return int(text.rstrip("MG").replace(",", "")) * unit
 
 
-def _in_sentence(answer: Answer, size: int) -> str | None:
+def _in_sentence(answer, size):
     """Return who wins at a size by the first sentence of an answer; None if it says that nobody does."""
     first = answer.sentences[0].partition(". ")[0]
     single = re.match(r"At ([\d,]+[MG]?) (?:the GPU|it) (?:is|was) [^;]*?(faster|slower)", first)
@@ -166,7 +163,7 @@ def _in_sentence(answer: Answer, size: int) -> str | None:
 # ------------------------------------------------------------------ one crossover
 
 
-def test_the_crossover_of_the_chart_is_that_of_the_sentence(runs: list[RunState]) -> None:
+def test_the_crossover_of_the_chart_is_that_of_the_sentence(runs):
     for run in runs:
         for answer in answers(run):
             change = answer.report.resident.crossover
@@ -182,7 +179,7 @@ def test_the_crossover_of_the_chart_is_that_of_the_sentence(runs: list[RunState]
             assert any(bracket_text(change).replace("–", " and ") in line for line in lines)
 
 
-def test_a_reader_can_compute_the_point_of_a_crossover_from_the_two_rows_beside_it(runs: list[RunState]) -> None:
+def test_a_reader_can_compute_the_point_of_a_crossover_from_the_two_rows_beside_it(runs):
     for run in runs:
         for sweep in report(run).sweeps:
             speedups = {size.size: size.comparison.speedup for size in sweep.resident.timed if size.comparison}
@@ -192,7 +189,7 @@ def test_a_reader_can_compute_the_point_of_a_crossover_from_the_two_rows_beside_
                 assert change.point == pytest.approx(math.exp(low - below * (high - low) / (above - below)))
 
 
-def test_no_size_contradicts_the_crossover(runs: list[RunState]) -> None:
+def test_no_size_contradicts_the_crossover(runs):
     for run in runs:
         for sweep in report(run).sweeps:
             for key, found in sweep.conditions.items():
@@ -222,7 +219,7 @@ def test_no_size_contradicts_the_crossover(runs: list[RunState]) -> None:
 # ------------------------------------------------------------------ numbers
 
 
-def test_an_undecided_row_shows_an_interval_that_does_not_decide(runs: list[RunState]) -> None:
+def test_an_undecided_row_shows_an_interval_that_does_not_decide(runs):
     """`1.24× ± 16 % ? unclear` was shown of 1.04 to 1.44. A tie is a difference below 2 %."""
     for run in runs:
         for what_if in WHAT_IFS:
@@ -233,7 +230,7 @@ def test_an_undecided_row_shows_an_interval_that_does_not_decide(runs: list[RunS
                     assert excludes_a_tie == (size.winner is not None), (row.case, what_if.key, found)
 
 
-def shown(text: str) -> tuple[float, float]:
+def shown(text):
     """Return the least and the largest value that a text of three digits stands for; times in seconds."""
     value, _, unit = text.replace(",", "").rstrip("×").partition(" ")
     digits = value.rstrip("0") if "." not in value and float(value) >= 1000 else value
@@ -242,7 +239,7 @@ def shown(text: str) -> tuple[float, float]:
     return (float(value) - step / 2) * scale, (float(value) + step / 2) * scale
 
 
-def test_a_reader_can_recompute_the_speedup_from_the_times(runs: list[RunState]) -> None:
+def test_a_reader_can_recompute_the_speedup_from_the_times(runs):
     for run in runs:
         if len(run.gpus) > 1:
             continue
@@ -252,7 +249,7 @@ def test_a_reader_can_recompute_the_speedup_from_the_times(runs: list[RunState])
             assert speedup[1] >= 0.9999 * cpu[0] / gpu[1], row.case
 
 
-def test_the_times_of_the_csv_have_the_winner_of_the_row() -> None:
+def test_the_times_of_the_csv_have_the_winner_of_the_row():
     for each in (ExportedRun(run.events) for run in shipped().runs):
         table = b"".join(csv_table([each], samples=False)).decode()
         found: dict[str, dict[str, float]] = {}
@@ -270,7 +267,7 @@ def test_the_times_of_the_csv_have_the_winner_of_the_row() -> None:
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[MG]\b)?")
 
 
-def test_every_number_in_a_sentence_stands_in_the_table_or_is_derived_from_it(runs: list[RunState]) -> None:
+def test_every_number_in_a_sentence_stands_in_the_table_or_is_derived_from_it(runs):
     for run in runs:
         for answer in answers(run):
             known = set(_numbers(list(_known(answer.report))))
@@ -279,12 +276,12 @@ def test_every_number_in_a_sentence_stands_in_the_table_or_is_derived_from_it(ru
                 assert not unknown, (sentence, unknown)
 
 
-def _numbers(texts: Sequence[str]) -> Iterator[str]:
+def _numbers(texts):
     for text in texts:
         yield from (each.rstrip(",") for each in NUMBER.findall(text.replace("–", " ").replace("×", " ")))
 
 
-def _known(found: SweepReport) -> Iterator[str]:
+def _known(found):
     """Yield what a sentence may say about a sweep: sizes, speedups, intervals, rounds, brackets, shares and times."""
     yield from (str(found.threads), "2 %", "1 0.1", *map(str, range(2, 200)))  # counts of sizes, rounds and threads
     for what_if in WHAT_IFS:
@@ -316,7 +313,7 @@ def _known(found: SweepReport) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS) + 1))
-def test_a_database_of_any_version_gives_reports(version: int, tmp_path: Path) -> None:
+def test_a_database_of_any_version_gives_reports(version, tmp_path):
     path = Path(shutil.copy(GOLDEN / f"v{version}.db", tmp_path / "results.db"))
     with closing(Store.open(path)) as store:
         states = [folded(store.load(run.run_id)) for run in store.runs()]

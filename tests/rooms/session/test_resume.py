@@ -5,18 +5,16 @@ from contextlib import closing
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
 from cpugpu_tui.session.resume import device_differences, differences, unfinished
-from cpugpu_tui.store import Store
 
 SIZES = (64, 96, 128)
 
 
 @pytest.fixture(scope="module", params=["process", "thread"])
-def whole(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> CommandLine:
+def whole(tmp_path_factory, request):
     """A run of three cases; only copied."""
     made = CommandLine(tmp_path_factory.mktemp("whole") / "history.db")
     words = ("--worker", request.param, "--simulate", FAST)
@@ -25,7 +23,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 
 @pytest.fixture
-def cut_short(cpugpu: CommandLine, whole: CommandLine) -> CommandLine:
+def cut_short(cpugpu, whole):
     """A run of three cases of which only the first is there, as kill -9 leaves it."""
     cpugpu.take_over(whole)
     with closing(sqlite3.connect(cpugpu.database)) as other, other:
@@ -35,11 +33,11 @@ def cut_short(cpugpu: CommandLine, whole: CommandLine) -> CommandLine:
     return cpugpu
 
 
-def cases(events: list[model.Event], kind: type[model.CaseStarted] | type[model.CaseFinished]) -> list[str]:
+def cases(events, kind):
     return [event.case for event in events if isinstance(event, kind)]
 
 
-def test_what_is_missing_is_measured_and_the_rest_told_again(cut_short: CommandLine) -> None:
+def test_what_is_missing_is_measured_and_the_rest_told_again(cut_short):
     before = cut_short.here("show", "--json").events
     done = cut_short("run", "--resume", "--json")
     assert (done.code, done.err) == (0, "")
@@ -53,7 +51,7 @@ def test_what_is_missing_is_measured_and_the_rest_told_again(cut_short: CommandL
     assert (run["number"], run["status"], run["cases_ok"]) == (1, "done", 3)
 
 
-def test_its_table_is_that_of_the_whole_run(cut_short: CommandLine) -> None:
+def test_its_table_is_that_of_the_whole_run(cut_short):
     done = cut_short("run", "--resume", "1")
     assert done.code == 0
     sizes = [
@@ -64,7 +62,7 @@ def test_its_table_is_that_of_the_whole_run(cut_short: CommandLine) -> None:
     assert (run["number"], run["cases_ok"]) == (1, 3)
 
 
-def test_a_whole_run_is_not_begun_again(cut_short: CommandLine, words: GoldenWords) -> None:
+def test_a_whole_run_is_not_begun_again(cut_short, words):
     assert cut_short("run", "--resume").code == 0
     for names in ((), ("1",)):
         done = cut_short.here("run", "--resume", *names)
@@ -76,16 +74,14 @@ def test_a_whole_run_is_not_begun_again(cut_short: CommandLine, words: GoldenWor
     "arguments", [("99",), ("1", "2"), ("1", "--size", "64"), ("--repeat", "2")],
     ids=["unknown", "several", "with a size", "with a number of runs"],
 )  # fmt: skip
-def test_what_cannot_be_resumed_is_refused(
-    cut_short: CommandLine, arguments: tuple[str, ...], words: GoldenWords
-) -> None:
+def test_what_cannot_be_resumed_is_refused(cut_short, arguments, words):
     done = cut_short.here("run", "--resume", *arguments)
     assert (done.code, done.out) == (EXIT_USAGE, "")
     words(done.err)
     assert len(done.err.splitlines()) == 1
 
 
-def test_another_environment_is_refused_with_the_list_and_changes_nothing(cut_short: CommandLine) -> None:
+def test_another_environment_is_refused_with_the_list_and_changes_nothing(cut_short):
     with closing(sqlite3.connect(cut_short.database)) as other, other:
         other.execute("UPDATE environment SET facts = json_set(facts, '$.threads', 99, '$.kernel', '2.4')")
     done = cut_short("run", "--resume")
@@ -96,7 +92,7 @@ def test_another_environment_is_refused_with_the_list_and_changes_nothing(cut_sh
     assert (run["status"], run["cases_ok"]) == ("interrupted", 1)
 
 
-def test_another_gpu_is_refused_and_changes_nothing(cut_short: CommandLine) -> None:
+def test_another_gpu_is_refused_and_changes_nothing(cut_short):
     with closing(sqlite3.connect(cut_short.database)) as other, other:
         other.execute("UPDATE run SET devices_found = replace(devices_found, 'GPU-SIM0', 'GPU-OTHER')")
     done = cut_short("run", "--resume")
@@ -106,7 +102,7 @@ def test_another_gpu_is_refused_and_changes_nothing(cut_short: CommandLine) -> N
     assert (run["status"], run["cases_ok"], run["cases_skipped"]) == ("interrupted", 1, 0)
 
 
-def test_a_run_whose_gpu_is_missing_says_the_same_each_time_it_is_resumed(cpugpu: CommandLine) -> None:
+def test_a_run_whose_gpu_is_missing_says_the_same_each_time_it_is_resumed(cpugpu):
     missing = ("matmul", "--size", "64", "--device", "cuda:7", "--simulate", FAST)
     first = cpugpu.here("run", *missing, "--json")
     for again in (first, cpugpu.here("run", "--resume", "--json"), cpugpu.here("run", "--resume", "1", "--json")):
@@ -120,7 +116,7 @@ def test_a_run_whose_gpu_is_missing_says_the_same_each_time_it_is_resumed(cpugpu
     assert (run["status"], run["cases_skipped"]) == ("failed", 1)
 
 
-def test_an_interpreter_that_nobody_named_is_not_started(cut_short: CommandLine, words: GoldenWords) -> None:
+def test_an_interpreter_that_nobody_named_is_not_started(cut_short, words):
     """The run may come from a stranger's export."""
     with closing(sqlite3.connect(cut_short.database)) as other, other:
         other.execute("UPDATE run SET environment = json_set(environment, '$.python_option', '/tmp/evil')")
@@ -129,7 +125,7 @@ def test_an_interpreter_that_nobody_named_is_not_started(cut_short: CommandLine,
     words(done.err)
 
 
-def test_another_machines_run_is_not_chosen(cut_short: CommandLine) -> None:
+def test_another_machines_run_is_not_chosen(cut_short):
     with cut_short.store() as store:
         begun(store, "r9", plan=PLAN)
     assert cut_short.here("history", "--json").objects[0]["status"] == "interrupted"
@@ -141,7 +137,7 @@ def test_another_machines_run_is_not_chosen(cut_short: CommandLine) -> None:
 # ------------------------------------------------------------------ what counts as missing
 
 
-def begun(store: Store, run_id: str, *events: model.Event, plan: model.Plan) -> None:
+def begun(store, run_id, *events, plan):
     started = model.RunStarted(run_id=run_id, series_id="s", plan=plan, environment={})
     store.import_run([started, *events])
 
@@ -170,9 +166,7 @@ FIRST, SECOND = (case.key for case in PLAN.cases)
         ),
     ],
 )  # fmt: skip
-def test_what_is_missing(
-    cpugpu: CommandLine, events: tuple[model.Event, ...], plan: model.Plan, is_missing: bool, words: GoldenWords
-) -> None:
+def test_what_is_missing(cpugpu, events, plan, is_missing, words):
     with cpugpu.store() as store:
         begun(store, "r1", *events, plan=plan)
         if is_missing:
@@ -183,13 +177,13 @@ def test_what_is_missing(
             words(str(caught.value))
 
 
-def test_facts_that_differ_from_start_to_start_are_no_difference(words: GoldenWords) -> None:
+def test_facts_that_differ_from_start_to_start_are_no_difference(words):
     then = {"torch": "2.6", "threads": 8, "argv": ["run"], "torch_import_s": 1.0, "old fact": 1, "gone": None}
     now = {"torch": "2.7", "threads": 8, "argv": ["x"], "torch_import_s": 2.0, "new fact": 2, "gone": "here"}
     words(differences(then, now))
 
 
-def test_devices_are_told_apart_by_uuid(words: GoldenWords) -> None:
+def test_devices_are_told_apart_by_uuid(words):
     cpu, one, other = (
         model.Device("cpu", "CPU"),
         model.Device("cuda:0", "H200", "GPU-1"),

@@ -115,14 +115,6 @@ def test_a_drift_has_its_deviation_and_its_memory():
         assert neighbours == pytest.approx(rho, abs=0.03)
 
 
-def test_a_drift_that_never_forgets_stays_where_it_is():
-    drift = Drift(0.02, 7.0, "seed")
-    drift.step()
-    first = drift.slowdown
-    drift.step()
-    assert drift.slowdown == first != 1.0
-
-
 def half_rounds_ns(cpu, gpu, count):
     """The CPU's and the GPU's latency in rounds of flipped order, relative to the planted one."""
     ops = {cpu: cpu.load(CASE, None), gpu: gpu.load(CASE, None)}
@@ -135,15 +127,6 @@ def half_rounds_ns(cpu, gpu, count):
             found[timer] = timer.device_samples(ops[timer], 1).elapsed_ns[0] / usual[timer]
         rounds.append((found[cpu], found[gpu]))
     return rounds
-
-
-def test_devices_drift_apart_or_together():
-    apart = half_rounds_ns(*timers(cpu_drift=0.02, gpu_drift=0.05), 50)
-    assert all(c != g for c, g in apart)
-    assert pstdev(math.log(g) for _, g in apart) > pstdev(math.log(c) for c, _ in apart)
-    together = half_rounds_ns(*timers(shared_drift=0.05), 50)
-    assert all(c == pytest.approx(g) for c, g in together)
-    assert len({c for c, _ in together}) == 50
 
 
 def test_nothing_wanders_by_default():
@@ -206,13 +189,6 @@ def test_throttled_half_rounds_are_slow_marked_and_seen_in_the_clock():
         seen.setdefault(readiness.marks, set()).add((readiness.sm_clock_mhz, relative))
     assert seen == {(): {(1_980.0, 1.0)}, ("throttled",): {(990.0, 2.0)}}
     assert 40 <= throttled <= 80, "30 % of 200"
-
-
-def test_a_throttled_half_round_is_marked_in_the_table():
-    plan = plan_of(64, simulation=replace(QUICK, throttle_share=0.5, sm_clock_mhz=1_980.0), max_rounds=8)
-    (row,) = state_of(plan, swept(plan)[1]).rows.values()
-    assert "throttled" in row.marks
-    assert set(row.gpu.clocks_mhz) == {1_980.0, 1_320.0}
 
 
 def test_the_first_calls_after_another_operation_are_slow():

@@ -82,15 +82,6 @@ def test_a_search_with_two_counts_finds_two_crossovers():
     assert len(world.timed) == len([row for row in run.rows.values() if row.case.threads == 1 and row.cpu])
 
 
-def test_the_column_stands_in_the_app_too_where_there_is_room():
-    wide = [column.label for column in columns(118, (1,))]
-    assert wide[1:4] == ["CPU", "1 thr.", "GPU"]
-    assert "1 thr." in [column.label for column in columns(79, (1,))]
-    for width in (60, 79, 100, 118, 150, 200):
-        laid_out = columns(width, (1, 4))
-        assert sum(column.width + 2 for column in laid_out) - 1 <= width, "the last padding may stand out"
-
-
 @pytest.mark.parametrize("width", [57, 77, 92, 115, 150, 200, 300])
 @pytest.mark.parametrize(
     "told", [frozenset[str](), frozenset({Key.CHANGE}), frozenset({Key.SPREAD}), frozenset({Key.CHANGE, Key.SPREAD})]

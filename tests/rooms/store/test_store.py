@@ -74,16 +74,9 @@ processes = st.none() | st.lists(
     max_size=2,
 ).map(tuple)
 gpus = st.builds(
-    model.GpuTelemetry,
-    index=st.integers(0, 7),
-    uuid=st.none() | st.text(),
-    name=st.text(),
-    pci_bus_id=st.none(),
-    readings=readings,
-    throttle=marks,
-    processes=processes,
-    problem=st.none() | st.text(),
-)
+    model.GpuTelemetry, index=st.integers(0, 7), uuid=st.none() | st.text(), name=st.text(), pci_bus_id=st.none(),
+    readings=readings, throttle=marks, processes=processes, problem=st.none() | st.text(),
+)  # fmt: skip
 telemetry_reads = st.builds(
     model.TelemetryRead, gpus=st.lists(gpus, max_size=2).map(tuple), host=readings, problem=st.none() | st.text()
 )
@@ -91,35 +84,22 @@ telemetry_reads = st.builds(
 
 @st.composite
 def case_streams(draw, case):
+    counts = ("calls_per_block", "blocks", "rounds", "threads")
     calibrated = st.builds(
-        model.Calibrated,
-        case=st.just(case),
-        device=devices,
-        estimate_ns=finite,
-        calls_per_block=nanoseconds,
-        blocks=nanoseconds,
-        rounds=nanoseconds,
-        threads=nanoseconds,
-        stable=st.booleans(),
-    )
+        model.Calibrated, case=st.just(case), device=devices, estimate_ns=finite, stable=st.booleans(),
+        **dict.fromkeys(counts, nanoseconds),
+    )  # fmt: skip
+    clocks = ("calls_per_block", "started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
     half_round = st.builds(
-        model.DeviceSampled,
-        case=st.just(case),
-        device=devices,
-        round_index=st.integers(0, 40),
-        calls_per_block=nanoseconds,
-        samples=samples,
-        started_wall_ns=nanoseconds,
-        ended_wall_ns=nanoseconds,
-        started_mono_ns=nanoseconds,
-        ended_mono_ns=nanoseconds,
-        marks=marks,
-    )
+        model.DeviceSampled, case=st.just(case), device=devices, round_index=st.integers(0, 40), samples=samples,
+        marks=marks, **dict.fromkeys(clocks, nanoseconds),
+    )  # fmt: skip
     check = st.none() | st.builds(model.Check, st.text(), finite, finite)
+    kinds = st.sampled_from(["oom", "mismatch", "crashed", "skipped"])
     failed = st.builds(
         model.CaseFailed,
         case=st.just(case),
-        kind=st.sampled_from(["oom", "mismatch", "crashed", "skipped"]),
+        kind=kinds,
         message=st.text(),
         remedy=st.text(),
         device=st.none() | devices,

@@ -3,9 +3,7 @@
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +21,7 @@ BARE: Any = SimpleNamespace(invoked_subcommand=None)
 """The part of typer's context that `history` uses."""
 
 
-def one_run(path: Path) -> None:
+def one_run(path):
     """Save a run and close the database, which leaves no journal."""
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
@@ -31,7 +29,7 @@ def one_run(path: Path) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Path]:
+def folder(tmp_path, capsys):
     # What is imported on first use must be there before: an interpreter in root's home is closed to others.
     known = tmp_path / "results.db"
     one_run(known)
@@ -43,7 +41,7 @@ def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Path]
 
 
 @pytest.mark.parametrize("modes", [(0o500, 0o600), (0o700, 0o400), (0o500, 0o400)], ids=["folder", "file", "both"])
-def test_it_is_listed_and_shown(folder: Path, modes: tuple[int, int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_listed_and_shown(folder, modes, capsys):
     path = folder / "results.db"
     one_run(path)
     before = sorted(os.listdir(folder))
@@ -59,7 +57,7 @@ def test_it_is_listed_and_shown(folder: Path, modes: tuple[int, int], capsys: py
     assert sorted(os.listdir(folder)) == before
 
 
-def test_it_says_why_nothing_is_saved(folder: Path) -> None:
+def test_it_says_why_nothing_is_saved(folder):
     path = folder / "results.db"
     one_run(path)
     folder.chmod(0o500)
@@ -70,7 +68,7 @@ def test_it_says_why_nothing_is_saved(folder: Path) -> None:
         assert [run.number for run in store.runs()] == [1]
 
 
-def test_where_there_is_none_or_it_can_be_written_nothing_is_special(folder: Path) -> None:
+def test_where_there_is_none_or_it_can_be_written_nothing_is_special(folder):
     path = folder / "results.db"
     with closing(open_to_read(path)) as store:
         assert store.begin_run(STARTED) == 1
@@ -80,7 +78,7 @@ def test_where_there_is_none_or_it_can_be_written_nothing_is_special(folder: Pat
         open_to_read(folder / "other.db")
 
 
-def test_runs_that_are_in_an_unreadable_journal_are_not_silently_left_out(folder: Path) -> None:
+def test_runs_that_are_in_an_unreadable_journal_are_not_silently_left_out(folder):
     path, copy = folder / "results.db", folder / "copy.db"
     one_run(path)
     with closing(Store.open(path)) as store:
@@ -93,7 +91,7 @@ def test_runs_that_are_in_an_unreadable_journal_are_not_silently_left_out(folder
         open_to_read(copy)
 
 
-def test_an_older_version_cannot_be_upgraded_there_and_is_left_alone(folder: Path) -> None:
+def test_an_older_version_cannot_be_upgraded_there_and_is_left_alone(folder):
     path = folder / "results.db"
     one_run(path)
     with closing(sqlite3.connect(path)) as other:
@@ -103,7 +101,7 @@ def test_an_older_version_cannot_be_upgraded_there_and_is_left_alone(folder: Pat
         open_to_read(path)
 
 
-def test_what_is_no_database_is_said_as_ever(folder: Path) -> None:
+def test_what_is_no_database_is_said_as_ever(folder):
     path = folder / "results.db"
     path.write_bytes(b"no database, but dear to someone\n" * 100)
     folder.chmod(0o500)
@@ -111,9 +109,7 @@ def test_what_is_no_database_is_said_as_ever(folder: Path) -> None:
         open_to_read(path)
 
 
-def test_a_database_that_another_program_holds_is_read_and_takes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_database_that_another_program_holds_is_read_and_takes_nothing(tmp_path, capsys):
     path = tmp_path / "results.db"
     one_run(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

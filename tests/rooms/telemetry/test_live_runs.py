@@ -1,18 +1,17 @@
 """During a run, no call that costs the driver milliseconds is made, as the log of the library's calls shows."""
 
 import threading
-from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 
 from cpugpu_tui.cli.running import one_run as cli_run
 from cpugpu_tui.cli.running.modes import run_headless
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.machine.nvml import session
-from cpugpu_tui.model import Event, RunFinished, RunStarted, Simulation, TelemetryRead
+from cpugpu_tui.model import RunFinished, RunStarted, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.telemetry import sampler
@@ -34,7 +33,7 @@ class Listener:
     Sweeps are counted where they arrive: on a loaded machine one answer comes with several events, or many at once.
     """
 
-    def __init__(self, library: FakeNvml) -> None:
+    def __init__(self, library):
         self._library = library
         self._is_live = self._is_counting = False
         self.before: set[str] = set()
@@ -42,7 +41,7 @@ class Listener:
         self.readings: list[TelemetryRead] = []
         self.watched = threading.Event()
 
-    def deliver(self, event: Event) -> None:
+    def deliver(self, event):
         if isinstance(event, RunStarted):
             self.before = set(self._library.calls())
             self._is_live = True
@@ -59,10 +58,10 @@ class Listener:
 
 
 @pytest.fixture(autouse=True)
-def busy_sampler(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+def busy_sampler(fake_nvml, monkeypatch):
     """Make the slow tier due at every sweep, ten times a second, and use the real sampler for a simulated run."""
 
-    def real(interval_s: float, emit: Callable[[TelemetryRead], None], _gpus: int) -> Sampler:
+    def real(interval_s, emit, _gpus):
         return Sampler(interval_s, emit)
 
     fake_nvml.use()
@@ -71,22 +70,22 @@ def busy_sampler(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "TELEMETRY_S", 0.1)
 
 
-def test_the_app_asks_for_nothing_dear_while_a_run_is_live_and_again_after_it(fake_nvml: FakeNvml) -> None:
+def test_the_app_asks_for_nothing_dear_while_a_run_is_live_and_again_after_it(fake_nvml):
     backend = Backend(AppOptions(request=REQUEST, save=False))
     listener = Listener(fake_nvml)
     ready, dear_again = threading.Event(), threading.Event()
     running: list[Session] = []
 
-    def telemetry(read: TelemetryRead) -> None:
+    def telemetry(read):
         if running:
             running[0].add_telemetry(read)
         elif listener.watched.is_set() and set(fake_nvml.calls()) & DEAR:
             dear_again.set()
 
-    def agent(_hello: object) -> None:
+    def agent(_hello):
         ready.set()
 
-    def deliver(event: Event) -> None:
+    def deliver(event):
         listener.deliver(event)
         if listener.watched.is_set() and not isinstance(event, RunFinished):
             running[0].kill()
@@ -106,18 +105,16 @@ def test_the_app_asks_for_nothing_dear_while_a_run_is_live_and_again_after_it(fa
         backend.close()
 
 
-def test_a_headless_run_holds_readings_that_cost_its_times_nothing(
-    fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_headless_run_holds_readings_that_cost_its_times_nothing(fake_nvml, monkeypatch):
     listener = Listener(fake_nvml)
     sessions: list[Session] = []
     start = Session.run
 
-    def noted(session: Session, deliver: object) -> RunFinished:
+    def noted(session, deliver):
         sessions.append(session)
         return start(session, deliver)  # type: ignore[arg-type]
 
-    def printed(event: Event) -> None:
+    def printed(event):
         listener.deliver(event)
         if listener.watched.is_set() and not isinstance(event, RunFinished):
             sessions[0].kill()

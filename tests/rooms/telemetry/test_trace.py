@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import PATIENCE_S, ROOT
 
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UnfitError, UsageError
 from cpugpu_tui.machine.nvml.calls import throttle_words
@@ -22,25 +21,25 @@ from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.model.throttling import THROTTLE_REASONS
 from cpugpu_tui.state.state import TelemetryState
-from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, OLD_SILENCE, Player, Recorder, Trace, header_of, load, pauses
+from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, OLD_SILENCE, Player, Recorder, header_of, load, pauses
 from cpugpu_tui.telemetry.trace import SCHEMA, Header, TraceError, header_line, parse, parse_sample, sample_line
 
 TRACES = sorted((ROOT / "tests" / "traces").glob("*.ndjson"))
 HEADER = Header("live", "2026-01-02T03:04:05+00:00", 0.2, ("NVIDIA H200",), "580.159", "13.580", "2.11.0")
 
 
-def sample(**readings: Reading) -> TelemetryRead:
+def sample(**readings):
     """One GPU with only these readings known."""
     every = {key: Reading(None, "not-supported") for key in KEYS} | readings
     gpu = GpuTelemetry(0, "GPU-1", "NVIDIA H200", "00000000:04:00.0", every)
     return TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(3.5)}, wall_ns=10**18, mono_ns=10**12)
 
 
-def again(read: TelemetryRead) -> TelemetryRead:
+def again(read):
     return parse_sample(sample_line(read), HEADER, "a.ndjson", 2)
 
 
-def write(path: Path, *samples: TelemetryRead, header: Header = HEADER) -> Path:
+def write(path, *samples, header=HEADER):
     path.write_text("".join([header_line(header), *map(sample_line, samples)]))
     return path
 
@@ -48,7 +47,7 @@ def write(path: Path, *samples: TelemetryRead, header: Header = HEADER) -> Path:
 # ------------------------------------------------------------------ there and back
 
 
-def test_a_sweep_comes_back_as_it_was() -> None:
+def test_a_sweep_comes_back_as_it_was():
     stranger = GpuProcess(99_999, None, None, None, own=False)
     shares = {"kernel_active_pct": Reading(None, "no-sample", 2.0), "cpu_cores": Reading(1.5)}
     guests = (stranger, replace(stranger, pid=8, readings=shares))
@@ -67,7 +66,7 @@ def test_a_sweep_comes_back_as_it_was() -> None:
     assert again(read) == read
 
 
-def test_unknown_and_nothing_stay_apart() -> None:
+def test_unknown_and_nothing_stay_apart():
     """No missing reading may become 0, and an unknown list of processes may not become empty."""
     read = sample(power_mw=Reading(None, "gpu-lost"), kernel_active_pct=Reading(0.0))
     for processes in (None, ()):
@@ -87,7 +86,7 @@ reading = st.one_of(
 
 
 @given(st.fixed_dictionaries({key: reading for key in KEYS}))
-def test_what_was_rounded_once_is_not_rounded_again(readings: dict[str, Reading]) -> None:
+def test_what_was_rounded_once_is_not_rounded_again(readings):
     once = again(sample(**readings))
     assert again(once) == once
     for key, before in readings.items():
@@ -98,7 +97,7 @@ def test_what_was_rounded_once_is_not_rounded_again(readings: dict[str, Reading]
             assert after.value == pytest.approx(before.value, rel=1e-12, abs=6e-5)
 
 
-def test_a_recorder_that_knew_fewer_readings_still_fills_every_key() -> None:
+def test_a_recorder_that_knew_fewer_readings_still_fills_every_key():
     old = replace(HEADER, gpu_keys=("power_mw", "of_the_future_mw"))
     line = sample_line(sample(power_mw=Reading(5.0), of_the_future_mw=Reading(6.0)), old.gpu_keys)
     readings = parse_sample(line, old, "a", 2).gpus[0].readings
@@ -107,7 +106,7 @@ def test_a_recorder_that_knew_fewer_readings_still_fills_every_key() -> None:
     assert readings["energy_mj"] == Reading(None, "not-asked")
 
 
-def test_the_hole_of_a_sweep_that_was_dropped_comes_back() -> None:
+def test_the_hole_of_a_sweep_that_was_dropped_comes_back():
     assert [again(replace(sample(), seq=seq)).seq for seq in (1, 2, 5)] == [1, 2, 5]
     assert again(sample()).seq == 0, "an older trace does not tell"
 
@@ -115,7 +114,7 @@ def test_the_hole_of_a_sweep_that_was_dropped_comes_back() -> None:
 # ------------------------------------------------------------------ files that cannot be replayed
 
 
-def changed(**changes: object) -> str:
+def changed(**changes):
     return json.dumps(json.loads(header_line(HEADER)) | changes) + "\n"
 
 
@@ -143,9 +142,7 @@ BAD_FILES: dict[str, str] = {
 
 
 @pytest.mark.parametrize("text", BAD_FILES.values(), ids=BAD_FILES)
-def test_a_file_that_is_no_whole_trace_is_one_sentence_of_cause_and_one_of_remedy(
-    tmp_path: Path, text: str, words: GoldenWords
-) -> None:
+def test_a_file_that_is_no_whole_trace_is_one_sentence_of_cause_and_one_of_remedy(tmp_path, text, words):
     path = tmp_path / "bad.ndjson"
     path.write_text(text)
     with pytest.raises(TraceError) as caught:
@@ -154,9 +151,7 @@ def test_a_file_that_is_no_whole_trace_is_one_sentence_of_cause_and_one_of_remed
     assert caught.value.exit_code == EXIT_USAGE
 
 
-def test_a_file_that_is_not_there_or_has_no_end_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path, monkeypatch, words):
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "nowhere.ndjson", tmp_path / "folder", Path("/dev/zero"), Path()):
         with pytest.raises(TraceError) as caught:
@@ -170,7 +165,7 @@ def test_a_file_that_is_not_there_or_has_no_end_is_refused(
 
 
 @given(st.data())
-def test_a_damaged_line_is_a_trace_error_and_nothing_else(data: st.DataObject) -> None:
+def test_a_damaged_line_is_a_trace_error_and_nothing_else(data):
     line = sample_line(sample(power_mw=Reading(1.0, None, 2.0, True)))
     position = data.draw(st.integers(0, len(line) - 1))
     rubbish = data.draw(st.text(max_size=5))
@@ -186,7 +181,7 @@ def test_a_damaged_line_is_a_trace_error_and_nothing_else(data: st.DataObject) -
 # ------------------------------------------------------------------ recording
 
 
-def test_a_file_that_exists_is_not_overwritten(tmp_path: Path, words: GoldenWords) -> None:
+def test_a_file_that_exists_is_not_overwritten(tmp_path, words):
     path = write(tmp_path / "kept.ndjson", sample())
     before = path.read_bytes()
     with pytest.raises(UsageError) as caught:
@@ -195,7 +190,7 @@ def test_a_file_that_exists_is_not_overwritten(tmp_path: Path, words: GoldenWord
     assert path.read_bytes() == before
 
 
-def test_each_sweep_is_in_the_file_before_the_next_is_read(tmp_path: Path) -> None:
+def test_each_sweep_is_in_the_file_before_the_next_is_read(tmp_path):
     path = tmp_path / "a.ndjson"
     recorder = Recorder(path)
     recorder.header(header_of(sample(), "live", 1.0, ("580.159", None)))
@@ -213,9 +208,7 @@ OLD_SILENT = TelemetryRead(host={}, problem=f"{OLD_SILENCE} for 3 s. No GPU has 
 @pytest.mark.parametrize(
     "silent", [OLD_SILENT, replace(OLD_SILENT, problem="Any words.", is_silent=True)], ids=["sentence", "code"]
 )
-def test_a_recording_that_began_in_a_hang_is_of_the_gpus_that_it_saw_later(
-    tmp_path: Path, silent: TelemetryRead
-) -> None:
+def test_a_recording_that_began_in_a_hang_is_of_the_gpus_that_it_saw_later(tmp_path, silent):
     header = header_of(silent, "live", 1.0, (None, None))
     woken = load(write(tmp_path / "woken.ndjson", silent, sample(), header=header)).header
     assert woken.gpus == ("NVIDIA H200",)
@@ -227,7 +220,7 @@ def test_a_recording_that_began_in_a_hang_is_of_the_gpus_that_it_saw_later(
     assert header_of(none, "live", 1.0, (None, None)).summary.startswith("no GPU, ")
 
 
-def test_a_killed_recording_is_a_whole_trace(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_killed_recording_is_a_whole_trace(cpugpu, tmp_path):
     path = tmp_path / "killed.ndjson"
     with cpugpu.start("telemetry", "--simulate", "default", "--interval", "0.1", "--record", path) as process:
         while b"host" not in process.stdout.readline():
@@ -237,12 +230,12 @@ def test_a_killed_recording_is_a_whole_trace(cpugpu: CommandLine, tmp_path: Path
     assert load(path).samples >= 1
 
 
-def record_for_ever(recorder: Recorder) -> None:
+def record_for_ever(recorder):
     while True:
         recorder.sample(sample())
 
 
-def test_a_full_disk_is_a_sentence_and_what_was_written_is_a_whole_trace(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_sentence_and_what_was_written_is_a_whole_trace(tmp_path):
     path = tmp_path / "full.ndjson"
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -266,22 +259,22 @@ def test_a_full_disk_is_a_sentence_and_what_was_written_is_a_whole_trace(tmp_pat
 # ------------------------------------------------------------------ replaying
 
 
-def at(*seconds: float) -> list[TelemetryRead]:
+def at(*seconds):
     return [replace(sample(), mono_ns=round(1e12 + 1e9 * s)) for s in seconds]
 
 
-def test_a_replay_keeps_the_pace_and_does_not_wait_for_a_night(tmp_path: Path) -> None:
+def test_a_replay_keeps_the_pace_and_does_not_wait_for_a_night(tmp_path):
     trace = load(write(tmp_path / "a.ndjson", *at(0, 0.2, 0.5, 0.4, 40_000)))
     assert [wait_s for wait_s, _ in pauses(trace)] == pytest.approx([0, 0.2, 0.3, 0, MAX_PAUSE_S])
     assert [wait_s for wait_s, _ in pauses(trace, 0)] == [0] * 5
     assert [wait_s for wait_s, _ in pauses(trace, 2.0)] == [0, 2, 2, 2, 2]
 
 
-def played(trace: Trace, stop_after: int = 1000) -> list[object]:
+def played(trace, stop_after=1000):
     """Return the samples from a player and its end; it is stopped at sample `stop_after`."""
     said: list[object] = []
 
-    def emit(read: TelemetryRead) -> None:
+    def emit(read):
         said.append(read)
         if len(said) == stop_after:
             player._stopping.set()
@@ -293,7 +286,7 @@ def played(trace: Trace, stop_after: int = 1000) -> list[object]:
     return said
 
 
-def test_a_player_plays_once_and_says_that_it_is_over(tmp_path: Path) -> None:
+def test_a_player_plays_once_and_says_that_it_is_over(tmp_path):
     trace = load(write(tmp_path / "a.ndjson", *at(0, 1, 2)))
     assert played(trace) == [*trace, "end"]
     assert played(trace, stop_after=2) == list(trace)[:2]
@@ -303,24 +296,24 @@ def test_a_player_plays_once_and_says_that_it_is_over(tmp_path: Path) -> None:
 
 
 @pytest.fixture(params=TRACES, ids=lambda path: path.stem)
-def trace(request: pytest.FixtureRequest) -> Trace:
+def trace(request):
     return load(request.param)
 
 
-def test_it_is_small_and_names_nobody(trace: Trace) -> None:
+def test_it_is_small_and_names_nobody(trace):
     text = "".join(trace.lines)
     assert len(text) <= 40_000
     assert "/home" not in text
     assert {process.user for read in trace for gpu in read.gpus for process in gpu.processes or ()} <= {None, "user"}
 
 
-def test_it_comes_back_line_by_line(trace: Trace) -> None:
+def test_it_comes_back_line_by_line(trace):
     header, samples = parse(trace.lines, trace.name)
     lines = [header_line(header), *(sample_line(read, header.gpu_keys) for read in samples)]
     assert [json.loads(line) for line in lines] == [json.loads(line) for line in trace.lines]
 
 
-def test_the_panels_state_takes_it(trace: Trace) -> None:
+def test_the_panels_state_takes_it(trace):
     state = TelemetryState()
     for read in trace:
         state = state.apply(read)
@@ -330,7 +323,7 @@ def test_the_panels_state_takes_it(trace: Trace) -> None:
             assert set(KEYS) <= set(gpu.readings)
 
 
-def test_its_throttle_words_are_those_of_its_bits(trace: Trace) -> None:
+def test_its_throttle_words_are_those_of_its_bits(trace):
     for read in trace:
         for gpu in read.gpus:
             assert gpu.throttle == throttle_words(gpu.readings["throttle_bits"].value)
@@ -347,7 +340,7 @@ RANGES: dict[str, Callable[[float, dict[str, float]], bool]] = {
 }
 
 
-def test_its_values_are_plausible(trace: Trace) -> None:
+def test_its_values_are_plausible(trace):
     for read in trace:
         for gpu in read.gpus:
             values = {key: r.value for key, r in gpu.readings.items() if r.value is not None}
@@ -360,7 +353,7 @@ def test_its_values_are_plausible(trace: Trace) -> None:
                 assert reading.age_s >= 0
 
 
-def test_its_clock_goes_forward_at_its_interval(trace: Trace) -> None:
+def test_its_clock_goes_forward_at_its_interval(trace):
     reads = list(trace)
     steps_s = [(b.mono_ns - a.mono_ns) / 1e9 for a, b in pairwise(reads)]
     assert all(step > 0 for step in steps_s)

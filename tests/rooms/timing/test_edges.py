@@ -8,7 +8,7 @@ from tests.helpers.runs.recorder import QUICK, Call, Recorder, SpiedMachine, pla
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import energy
-from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
+from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge
 from cpugpu_tui.simulation.laws import Sensors
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.edges import passage
@@ -31,27 +31,27 @@ class Asked:
 class SpiedSensors(Sensors):
     """Records driver calls in the same list as timer calls."""
 
-    def __init__(self, sensors: Sensors, device: str, recorder: Recorder) -> None:
+    def __init__(self, sensors, device, recorder):
         self.__dict__ = sensors.__dict__
         self._device, self._log = device, recorder.log
 
-    def _note(self, what: str) -> None:
+    def _note(self, what):
         self._log.append(Asked(self._device, what))  # type: ignore[arg-type]
 
-    def edge(self) -> Edge | None:
+    def edge(self):
         self._note("edge")
         return super().edge()
 
-    def state(self) -> State | None:
+    def state(self):
         self._note("state")
         return super().state()
 
-    def energy_mj(self) -> model.Reading:
+    def energy_mj(self):
         self._note("energy")
         return super().energy_mj()
 
 
-def watched(plan: model.Plan) -> Recorder:
+def watched(plan):
     """Run a plan on a machine that records calls of driver and timers."""
     recorder = Recorder()
     machine = SpiedMachine(plan, recorder)
@@ -64,7 +64,7 @@ def watched(plan: model.Plan) -> Recorder:
 # ------------------------------------------------------------------ when
 
 
-def test_between_the_two_edges_of_a_half_round_the_driver_is_left_alone() -> None:
+def test_between_the_two_edges_of_a_half_round_the_driver_is_left_alone():
     log: list[Any] = watched(plan_of(64, metrics=(model.LATENCY, model.DEVICE), simulation=PLANTED)).log
     at = [index for index, entry in enumerate(log) if entry == Asked("cuda:0", "edge")]
     for begin, end in zip(at[::2], at[1::2], strict=True):
@@ -77,7 +77,7 @@ def test_between_the_two_edges_of_a_half_round_the_driver_is_left_alone() -> Non
     )
 
 
-def test_what_is_costly_is_read_before_a_cases_first_call_and_after_its_last() -> None:
+def test_what_is_costly_is_read_before_a_cases_first_call_and_after_its_last():
     log: list[Any] = watched(plan_of(64, 128, simulation=PLANTED)).log
     calls = [i for i, e in enumerate(log) if isinstance(e, Call) and (e.device, e.size) == ("cuda:0", 64)]
     assert log[calls[0] : calls[-1]].count(Asked("cuda:0", "state")) == 1  # of the other case, as it began
@@ -87,7 +87,7 @@ def test_what_is_costly_is_read_before_a_cases_first_call_and_after_its_last() -
     assert calls[-1] < log.index(reads[1]) < next(i for i, e in enumerate(log) if isinstance(e, model.CaseFinished))
 
 
-def test_with_several_gpus_each_is_read_at_both_sides() -> None:
+def test_with_several_gpus_each_is_read_at_both_sides():
     plan = plan_of(64, devices=("cpu", "cuda:0", "cuda:1"), simulation=replace(PLANTED, gpus=2))
     reads = swept(plan)[1].of(model.MachineRead)
     assert sorted((read.device, read.edge) for read in reads) == [
@@ -95,7 +95,7 @@ def test_with_several_gpus_each_is_read_at_both_sides() -> None:
     ]  # fmt: skip
 
 
-def test_every_edge_has_every_value_or_its_reason() -> None:
+def test_every_edge_has_every_value_or_its_reason():
     for simulation in (QUICK, PLANTED):
         for read in swept(plan_of(64, simulation=simulation))[1].of(model.MachineRead):
             assert tuple(read.readings) == EDGE_KEYS
@@ -106,7 +106,7 @@ def test_every_edge_has_every_value_or_its_reason() -> None:
 # ------------------------------------------------------------------ what
 
 
-def test_the_planted_share_of_throttled_time_is_found_and_what_was_counted_before_is_not() -> None:
+def test_the_planted_share_of_throttled_time_is_found_and_what_was_counted_before_is_not():
     plan = plan_of(64, rounds=40, max_rounds=40, simulation=PLANTED)
     recorder = swept(plan)[1]
     halves = [event for event in recorder.rounds if event.device == "cuda:0"]
@@ -119,7 +119,7 @@ def test_the_planted_share_of_throttled_time_is_found_and_what_was_counted_befor
     assert times.throttled_ns["thermal"] / times.watched_ns == pytest.approx(exact)
 
 
-def test_a_half_round_too_short_for_the_sensor_has_no_power_and_a_long_one_has() -> None:
+def test_a_half_round_too_short_for_the_sensor_has_no_power_and_a_long_one_has():
     (short, *_) = [e for e in swept(plan_of(64, simulation=PLANTED))[1].rounds if e.device == "cuda:0"]
     assert short.watched_ns < 100e6
     assert short.power_mw is None
@@ -143,11 +143,11 @@ EDGE = Edge(0.0, 1980.0, (), {"power-capped": 5e9, "thermal": 15_814e9})
     ],
     ids=["capped most of the time", "capped for a moment", "slowed by heat", "by hardware, not counted", "idle"],
 )
-def test_counters_and_mask_become_marks(counters: dict[str, float], words: tuple[str, ...], marks: Any) -> None:
+def test_counters_and_mask_become_marks(counters, words, marks):
     assert passage(EDGE, Edge(100e6, 1980.0, words, counters)).marks == marks
 
 
-def test_a_step_in_a_window_shorter_than_it_is_of_what_was_before() -> None:
+def test_a_step_in_a_window_shorter_than_it_is_of_what_was_before():
     short = Edge(20e6, 1980.0, (), {"power-capped": 5e9 + 100e6})
     assert passage(EDGE, short).marks == ()
     assert passage(EDGE, Edge(20e6, 1980.0, ("power-capped",), {"power-capped": 5e9})).marks == ("power-capped",)
@@ -161,7 +161,7 @@ LONG = model.Simulation(
 )  # fmt: skip
 
 
-def test_a_call_that_is_timed_once_has_its_energy_without_being_asked() -> None:
+def test_a_call_that_is_timed_once_has_its_energy_without_being_asked():
     recorder = swept(plan_of(64, simulation=LONG))[1]
     found = {event.device: energy(event) for event in recorder.of(model.EnergyMeasured)}
     assert found["cuda:0"].joules_per_call.value == pytest.approx(6.0 * 600.0, rel=0.03)
@@ -169,7 +169,7 @@ def test_a_call_that_is_timed_once_has_its_energy_without_being_asked() -> None:
     assert found["cuda:0"].plus_minus == pytest.approx(0.1 / 6.0, rel=0.01)
 
 
-def test_the_energy_of_a_short_call_is_not_guessed_from_its_edges() -> None:
+def test_the_energy_of_a_short_call_is_not_guessed_from_its_edges():
     assert not swept(plan_of(64, simulation=replace(LONG, kernel_overhead_ns=1e6, cpu_overhead_ns=1e6)))[1].of(
         model.EnergyMeasured, model.KernelsProfiled
     )

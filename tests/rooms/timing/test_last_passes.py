@@ -1,7 +1,6 @@
 """After all rounds: energy of a call, from a counter that steps every 100 ms, and one profiled call of each case."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.helpers.runs.recorder import Call, Recorder, SpiedMachine, plan_of, state_of, swept
@@ -22,15 +21,15 @@ GPU_J = (120.0 * 200e-6) + (620.0 - 120.0) * 180e-6
 CPU_J = 200.0 * 400e-6
 
 
-def asked(*sizes: int, simulation: model.Simulation = LAWS, **more: Any) -> model.Plan:
+def asked(*sizes, simulation=LAWS, **more):
     return plan_of(*sizes, simulation=simulation, metrics=(model.LATENCY, model.ENERGY), **more)
 
 
-def of_cases(recorder: Recorder) -> dict[str, model.EnergyMeasured]:
+def of_cases(recorder):
     return {event.device: event for event in recorder.of(model.EnergyMeasured) if event.case}
 
 
-def test_the_planted_joules_of_a_call_are_recovered_within_a_step_of_the_counter() -> None:
+def test_the_planted_joules_of_a_call_are_recovered_within_a_step_of_the_counter():
     found = of_cases(swept(asked(64))[1])
     for device, joules in (("cuda:0", GPU_J), ("cpu", CPU_J)):
         said = energy(found[device])
@@ -40,21 +39,21 @@ def test_the_planted_joules_of_a_call_are_recovered_within_a_step_of_the_counter
         assert found[device].elapsed_ns >= WINDOW_NS
 
 
-def test_counter_and_power_agree_and_a_power_that_does_not_is_told() -> None:
+def test_counter_and_power_agree_and_a_power_that_does_not_is_told():
     window = of_cases(swept(asked(64))[1])["cuda:0"]
     assert 10 <= len(window.power_mw) <= 20  # 10 Hz at most
     assert not energy(window).is_disputed
     assert energy(replace(window, power_mw=(300_000.0,))).is_disputed
 
 
-def test_both_sides_of_a_window_are_steps_of_the_counter() -> None:
+def test_both_sides_of_a_window_are_steps_of_the_counter():
     # The counter is exact at its steps; a window that began between two steps would be wrong by one step.
     window = of_cases(swept(asked(64))[1])["cuda:0"]
     joules, exact = energy(window).joules_per_call.value, GPU_J
     assert joules == pytest.approx(exact, rel=0.04)
 
 
-def test_idleness_is_measured_once_and_is_a_number_of_its_own() -> None:
+def test_idleness_is_measured_once_and_is_a_number_of_its_own():
     plan = asked(64, 128)
     recorder = swept(plan)[1]
     idle = {event.device: event for event in recorder.of(model.EnergyMeasured) if not event.case}
@@ -69,7 +68,7 @@ def test_idleness_is_measured_once_and_is_a_number_of_its_own() -> None:
     assert said.energy.joules_per_call.value == pytest.approx(GPU_J, rel=0.04)
 
 
-def test_it_comes_after_all_times_and_before_the_profiler_that_slows_launches() -> None:
+def test_it_comes_after_all_times_and_before_the_profiler_that_slows_launches():
     recorder = swept(replace(asked(64, 128), metrics=(model.LATENCY, model.ENERGY, model.KERNELS)))[1]
     events = recorder.events
     last_case = max(i for i, e in enumerate(events) if isinstance(e, model.CaseFinished))
@@ -79,7 +78,7 @@ def test_it_comes_after_all_times_and_before_the_profiler_that_slows_launches() 
     assert windows[-1] < first_profile
 
 
-def test_where_energy_cannot_be_read_nothing_is_run_for_it() -> None:
+def test_where_energy_cannot_be_read_nothing_is_run_for_it():
     plan = asked(64, simulation=replace(LAWS, gpu_busy_w=0.0, cpu_busy_w=0.0))
     recorder = swept(plan)[1]
     announced = next(i for i, e in enumerate(recorder.log) if isinstance(e, model.Progressed) and e.phase == "energy")
@@ -87,7 +86,7 @@ def test_where_energy_cannot_be_read_nothing_is_run_for_it() -> None:
     assert {event.reason for event in recorder.of(model.EnergyMeasured)} == {"not-supported"}
 
 
-def test_a_counter_that_stands_still_ends_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_counter_that_stands_still_ends_with_a_reason(monkeypatch):
     plan, recorder = asked(64), Recorder()
     machine = SpiedMachine(plan, recorder)
     sensors = machine.watcher("cuda:0")
@@ -97,7 +96,7 @@ def test_a_counter_that_stands_still_ends_with_a_reason(monkeypatch: pytest.Monk
     assert energy(of_cases(recorder)["cpu"]).joules_per_call.value is not None
 
 
-def test_a_case_that_fails_here_keeps_its_times_and_the_next_one_has_its_energy() -> None:
+def test_a_case_that_fails_here_keeps_its_times_and_the_next_one_has_its_energy():
     plan, recorder = asked(64, 128), Recorder()
     machine = SpiedMachine(plan, recorder)
     machine.fail_first_inputs()
@@ -105,7 +104,7 @@ def test_a_case_that_fails_here_keeps_its_times_and_the_next_one_has_its_energy(
     assert {event.case for event in recorder.of(model.EnergyMeasured) if event.case} == {plan.cases[1].key}
 
 
-def test_a_stop_ends_it_between_two_blocks() -> None:
+def test_a_stop_ends_it_between_two_blocks():
     plan, recorder = asked(64, 128), Recorder()
     looks = iter(range(10_000))
     EnergyPass(SpiedMachine(plan, recorder), recorder, lambda: next(looks) > 60, Control()).run(plan.cases)
@@ -113,12 +112,12 @@ def test_a_stop_ends_it_between_two_blocks() -> None:
     assert not of_cases(recorder)
 
 
-def test_a_window_in_which_the_process_stood_still_is_measured_again() -> None:
+def test_a_window_in_which_the_process_stood_still_is_measured_again():
     plan, recorder, control = asked(64), Recorder(), Control()
     machine = SpiedMachine(plan, recorder)
     sensors, honest, polls = machine.watcher("cuda:0"), machine.watcher("cuda:0").power_mw, iter(range(10_000))
 
-    def stands_still() -> Any:
+    def stands_still():
         if next(polls) == 20:  # in the second window, after idleness
             control.was_suspended = True
             sensors.rest(60e9)
@@ -132,7 +131,7 @@ def test_a_window_in_which_the_process_stood_still_is_measured_again() -> None:
 # ------------------------------------------------------------------ kernels
 
 
-def test_profiling_comes_when_every_case_has_its_times() -> None:
+def test_profiling_comes_when_every_case_has_its_times():
     recorder = swept(plan_of(64, 128, max_rounds=8, metrics=model.METRICS))[1]
     last_time = max(recorder.events.index(event) for event in recorder.of(model.DeviceSampled, model.CaseFinished))
     profiled = recorder.of(model.KernelsProfiled)

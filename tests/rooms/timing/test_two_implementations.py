@@ -6,7 +6,6 @@ Without a GPU, NumPy plays the library of the device `cuda:0`: its arrays lie wh
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from cpugpu_tui.model import Case, CaseFailed, CodeTraced, Event
+from cpugpu_tui.model import Case, CaseFailed, Event
 from cpugpu_tui.timing.last_passes import profile_cases
 from cpugpu_tui.timing.result_check import check_sides, examine_side, is_stream_seen, library_of
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.workloads.containers import as_tensor
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code, two_sides
@@ -29,27 +28,27 @@ SETUP = "x = np.random.rand(n, n)"
 
 
 @pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
+def registry():
     known = dict(REGISTRY)
     yield
     REGISTRY.clear()
     REGISTRY.update(known)
 
 
-def pair(cpu: str, gpu: str, setup: str = SETUP) -> TwoImplementations:
+def pair(cpu, gpu, setup=SETUP):
     workload = TwoImplementations(two_sides(own_code(cpu, setup), own_code(gpu, setup)))
     REGISTRY[workload.name] = workload
     return workload
 
 
-def loaded(workload: TwoImplementations, device: str, n: int = 8) -> Operation:
+def loaded(workload, device, n=8):
     generator = torch.Generator().manual_seed(1)
     op = operation(Case(workload.name, n), workload.inputs(n, torch.float32, generator), device)
     op.step(*op.inputs)
     return op
 
 
-def traced(gpu: str, setup: str = SETUP) -> tuple[CodeTraced, Operation]:
+def traced(gpu, setup=SETUP):
     workload = pair("x @ x", gpu, setup)
     op = loaded(workload, GPU)
     return examine_side(op, workload, GPU, lambda: None), op
@@ -65,7 +64,7 @@ def traced(gpu: str, setup: str = SETUP) -> tuple[CodeTraced, Operation]:
         ("(row for row in x)", SETUP, "returns a generator, which has computed nothing yet"),
     ],
 )  # fmt: skip
-def test_a_trap_is_refused_by_the_name_of_the_implementation(code: str, setup: str, reason: str | None) -> None:
+def test_a_trap_is_refused_by_the_name_of_the_implementation(code, setup, reason):
     if reason is None:
         traced(code, setup)
         return
@@ -75,7 +74,7 @@ def test_a_trap_is_refused_by_the_name_of_the_implementation(code: str, setup: s
     assert error.value.message.startswith(code)
 
 
-def test_results_are_compared_by_the_names_of_both() -> None:
+def test_results_are_compared_by_the_names_of_both():
     workload = pair("x @ x", "x @ x * 1.1")
     case = Case(workload.name, 8)
     results: dict[str, Any] = {"cpu": np.ones(4), GPU: torch.ones(4) * 1.1}
@@ -88,7 +87,7 @@ def test_results_are_compared_by_the_names_of_both() -> None:
     assert check_sides(case, workload, {"cpu": np.ones(4), GPU: "four ones"}) is None
 
 
-def test_what_cannot_be_compared_says_so() -> None:
+def test_what_cannot_be_compared_says_so():
     found, _ = traced("'four ones'")
     assert found.not_compared.startswith("the result of 'four ones' is str, which has no DLPack")
     found, _ = traced("np.random.rand(4)")
@@ -98,18 +97,18 @@ def test_what_cannot_be_compared_says_so() -> None:
 class Late:
     """An array whose call returns before its work is queued, as JAX's."""
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values):
         self.values, self.waited = values, 0
 
-    def __array__(self) -> Any:
+    def __array__(self):
         return np.asarray(self.values)
 
-    def block_until_ready(self) -> Late:
+    def block_until_ready(self):
         self.waited += 1
         return self
 
 
-def test_the_result_of_a_library_that_returns_early_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_of_a_library_that_returns_early_is_waited_for(monkeypatch):
     """Only its own: on an H100 the second size of a pair of NumPy and JAX failed, because NumPy was waited for, too."""
     monkeypatch.setattr(np, "late", Late, raising=False)
     workload = pair("x @ x", "np.late(x @ x)")
@@ -125,7 +124,7 @@ def test_the_result_of_a_library_that_returns_early_is_waited_for(monkeypatch: p
 
 
 @pytest.mark.parametrize(("pointer", "is_seen"), [(0, True), (7, False)])
-def test_kernel_times_need_the_stream_of_torch(pointer: int, is_seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_times_need_the_stream_of_torch(pointer, is_seen, monkeypatch):
     cupy: Any = ModuleType("cupy")
     cupy.cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=pointer))
     monkeypatch.setitem(__import__("sys").modules, "cupy", cupy)
@@ -145,26 +144,26 @@ def test_kernel_times_need_the_stream_of_torch(pointer: int, is_seen: bool, monk
         (torch.ones(2).numpy(), [1, 1]),
     ],
 )
-def test_arrays_of_any_library_are_read(value: Any, numbers: list[float]) -> None:
+def test_arrays_of_any_library_are_read(value, numbers):
     assert as_tensor(value).tolist() == numbers
 
 
-def test_text_is_no_array_and_the_library_is_that_of_the_result() -> None:
+def test_text_is_no_array_and_the_library_is_that_of_the_result():
     assert as_tensor("text") is None
     assert as_tensor(np.array(["text"])) is None
     assert library_of({"a": [np.ones(2)]}) == "numpy"
     assert library_of(2.0) == ""
 
 
-def test_an_implementation_that_ran_no_kernel_is_refused_by_name() -> None:
+def test_an_implementation_that_ran_no_kernel_is_refused_by_name():
     workload = pair("x @ x", "x.dot(x)")
     case, events = Case(workload.name, 8), list[Event]()
 
     class Emitted(list[Event]):
-        def __call__(self, event: Event) -> None:
+        def __call__(self, event):
             events.append(event)
 
-        def flush(self) -> None:
+        def flush(self):
             """Do nothing."""
 
     timer = SimpleNamespace(load=lambda _case, _inputs: loaded(workload, GPU), kernels=lambda _op: None)
@@ -178,7 +177,7 @@ def test_an_implementation_that_ran_no_kernel_is_refused_by_name() -> None:
     ]
 
 
-def test_a_library_that_only_the_other_device_needs_is_not_imported() -> None:
+def test_a_library_that_only_the_other_device_needs_is_not_imported():
     setup = "import no_such_library\nx = no_such_library.ones(n)"
     workload = TwoImplementations(two_sides(own_code("x @ x", SETUP), own_code("x @ x", setup)))
     REGISTRY[workload.name] = workload

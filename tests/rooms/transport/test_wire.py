@@ -5,7 +5,6 @@ import math
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -100,12 +99,12 @@ EXAMPLES: tuple[model.Event, ...] = (
 )  # fmt: skip
 
 
-def test_every_event_has_an_example() -> None:  # by name: a dataclass with slots is made twice
+def test_every_event_has_an_example():  # by name: a dataclass with slots is made twice
     assert {type(event) for event in EXAMPLES} == set(model.EVENTS.values())
     assert {kind.__name__ for kind in model.WIRE_TAGS} == {kind.__name__ for kind in model.Event.__subclasses__()}
 
 
-def test_no_tag_ever_changes() -> None:
+def test_no_tag_ever_changes():
     """Databases, exports, recordings and agents of the same protocol use these."""
     assert " ".join(sorted(model.WIRE_TAGS.values())) == (
         "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured ClockChecked CodeCompiled "
@@ -115,7 +114,7 @@ def test_no_tag_ever_changes() -> None:
     )  # fmt: skip
 
 
-def test_a_line_that_an_older_agent_wrote_is_read_whatever_the_class_is_called() -> None:
+def test_a_line_that_an_older_agent_wrote_is_read_whatever_the_class_is_called():
     line = (
         b'{"event":"HalfRoundTimed","seq":5,"wall_ns":1,"mono_ns":2,"case":"matmul/default/64/float32/tall",'
         b'"device":"cpu","round_index":1,"calls_per_block":3,"samples":{"latency":[1.5]}}'
@@ -126,20 +125,20 @@ def test_a_line_that_an_older_agent_wrote_is_read_whatever_the_class_is_called()
 
 
 @pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
-def test_what_is_sent_arrives_as_it_was(event: model.Event) -> None:
+def test_what_is_sent_arrives_as_it_was(event):
     line = encode(event)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert decode(line) == event
 
 
-def test_a_plan_arrives_as_it_was() -> None:
+def test_a_plan_arrives_as_it_was():
     assert plan_from_json(json.dumps(to_plain(PLAN)).encode()) == PLAN
     assert plan_from_json(json.dumps(to_plain(model.Plan("x", ()))).encode()) == model.Plan("x", ())
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.text(st.characters(categories=["L", "N", "P"])))
-def test_numbers_and_names_arrive_to_the_last_bit(samples: list[float], name: str) -> None:
+def test_numbers_and_names_arrive_to_the_last_bit(samples, name):
     event = model.DeviceSampled(
         case=name, device="cpu", round_index=1, calls_per_block=1, samples={name: tuple(samples)}
     )
@@ -149,11 +148,11 @@ def test_numbers_and_names_arrive_to_the_last_bit(samples: list[float], name: st
 # ------------------------------------------------------------------ strangers
 
 
-def test_an_unknown_event_is_skipped() -> None:
+def test_an_unknown_event_is_skipped():
     assert decode(b'{"event":"CaseDreamt","case":"x"}') is None
 
 
-def test_a_field_that_a_later_version_added_is_ignored() -> None:
+def test_a_field_that_a_later_version_added_is_ignored():
     assert decode(b'{"event":"Gap","duration_ms":50.0,"why":"because"}') == model.Gap(duration_ms=50.0)
 
 
@@ -166,7 +165,7 @@ def test_a_field_that_a_later_version_added_is_ignored() -> None:
         b'{"event":"Hello","protocol":"one"}',
     ],
 )
-def test_another_version_of_the_protocol_is_named(line: bytes) -> None:
+def test_another_version_of_the_protocol_is_named(line):
     with pytest.raises(ProtocolError, match=rf" {model.PROTOCOL}\.") as caught:
         decode(line)
     assert caught.value.exit_code == EXIT_UNFIT
@@ -189,12 +188,12 @@ def test_another_version_of_the_protocol_is_named(line: bytes) -> None:
     ],
     ids=lambda line: repr(line[:40]),
 )  # fmt: skip
-def test_garbage_is_named_garbage(line: bytes) -> None:
+def test_garbage_is_named_garbage(line):
     with pytest.raises(Garbage):
         decode(line)
 
 
-def survives(line: bytes) -> None:
+def survives(line):
     try:
         event = decode(line)
     except (Garbage, ProtocolError):
@@ -203,7 +202,7 @@ def survives(line: bytes) -> None:
 
 
 @given(st.binary())
-def test_no_bytes_break_the_reader(line: bytes) -> None:
+def test_no_bytes_break_the_reader(line):
     survives(line)
 
 
@@ -215,7 +214,7 @@ JSON = st.recursive(
 
 
 @st.composite
-def near_events(draw: st.DrawFn) -> bytes:
+def near_events(draw):
     """A real event with some fields replaced by anything."""
     example = draw(st.sampled_from(EXAMPLES))
     data = to_plain(example)
@@ -226,28 +225,28 @@ def near_events(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=200)
 @given(near_events())
-def test_no_field_breaks_the_reader(line: bytes) -> None:
+def test_no_field_breaks_the_reader(line):
     survives(line)
 
 
 # ------------------------------------------------------------------ text
 
 
-def test_a_lone_surrogate_leaves_as_a_question_mark() -> None:
+def test_a_lone_surrogate_leaves_as_a_question_mark():
     line = encode(model.CaseFailed(case="x", kind="error", message="file \udcff.bin", remedy="é\ud800"))
     event = decode(line)
     assert isinstance(event, model.CaseFailed)
     assert (event.message, event.remedy) == ("file ?.bin", "é?")
 
 
-def test_a_lone_surrogate_in_a_key_leaves_too() -> None:
+def test_a_lone_surrogate_in_a_key_leaves_too():
     assert decode(encode(model.Hello(protocol=model.PROTOCOL, environment={"\ud800": ["\ud800"]}))) == model.Hello(
         protocol=model.PROTOCOL, environment={"?": ["?"]}
     )
 
 
 @pytest.mark.parametrize("text", ["\x1b]0;owned\x07", "\x1b[2J", "\x9b31m", "\u202e", "\x08\x08", "\r"])
-def test_what_a_terminal_would_obey_is_gone_before_anybody_prints_it(text: str) -> None:
+def test_what_a_terminal_would_obey_is_gone_before_anybody_prints_it(text):
     for ascii_only in (True, False):
         data = {"event": "CaseFailed", "case": "x", "kind": "error", "message": f"bad{text}ly"}
         event = decode(json.dumps(data, ensure_ascii=ascii_only).encode())
@@ -259,7 +258,7 @@ def test_what_a_terminal_would_obey_is_gone_before_anybody_prints_it(text: str) 
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_never_sent(number: float) -> None:
+def test_what_is_no_number_is_never_sent(number):
     with pytest.raises(ValueError, match="JSON compliant"):
         encode(
             model.DeviceSampled(
@@ -271,13 +270,13 @@ def test_what_is_no_number_is_never_sent(number: float) -> None:
 # ------------------------------------------------------------------ lines
 
 
-def feed(chunks: Iterator[bytes] | list[bytes]) -> tuple[list[bytes], LineReader]:
+def feed(chunks):
     reader = LineReader()
     return [line for chunk in chunks for line in reader.feed(chunk)], reader
 
 
 @given(st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line), max_size=8), st.data())
-def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
+def test_lines_do_not_depend_on_how_they_are_cut(lines, data):
     stream = b"".join(line + b"\n" for line in lines) + b"unfinished"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
     chunks = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
@@ -285,7 +284,7 @@ def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.Da
 
 
 @pytest.mark.parametrize("chunk_bytes", [1 << 16, 3_000_007, 10_000_000])
-def test_a_line_of_over_a_megabyte_is_dropped_and_its_neighbours_are_not(chunk_bytes: int) -> None:
+def test_a_line_of_over_a_megabyte_is_dropped_and_its_neighbours_are_not(chunk_bytes):
     longest = b"x" * MAX_LINE_BYTES
     stream = b"before\n" + longest + b"\n" + longest + b"y\n" + b"z" * 5_000_000 + b"\nafter\n"
     chunks = [stream[start : start + chunk_bytes] for start in range(0, len(stream), chunk_bytes)]
@@ -294,7 +293,7 @@ def test_a_line_of_over_a_megabyte_is_dropped_and_its_neighbours_are_not(chunk_b
     assert reader.dropped_lines == 2
 
 
-def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
+def test_a_line_without_an_end_does_not_fill_the_memory():
     tracemalloc.start()
     try:
         lines, reader = feed(bytes(65536) for _ in range(320))
@@ -309,10 +308,10 @@ def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
 # ------------------------------------------------------------------ on the way out
 
 
-def test_nothing_is_written_before_a_flush_and_everything_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_before_a_flush_and_everything_by_it(monkeypatch):
     written = bytearray()
 
-    def write_seven(descriptor: int, data: bytes) -> int:
+    def write_seven(descriptor, data):
         """A pipe that is nearly full."""
         assert descriptor == 5
         written.extend(data[:7])
@@ -356,7 +355,7 @@ for thread in threads:
 """
 
 
-def test_the_first_events_of_many_agents_can_come_at_the_same_time() -> None:
+def test_the_first_events_of_many_agents_can_come_at_the_same_time():
     """A fleet crashed with signal 11 in CI when two hosts sent their first line at the same time."""
     for _ in range(5):
         done = subprocess.run([sys.executable, "-c", FIRST_AT_ONCE], capture_output=True, text=True, timeout=120)

@@ -139,16 +139,6 @@ async def test_lists_take_k_so_claims_are_on_another_key():
         await settled(pilot, lambda: ("K", "Claims") in footer(pilot))
 
 
-async def test_run_again_is_said_of_what_has_run():
-    async with opened() as pilot:
-        await done_run(pilot)
-        assert ("r", "Run again") in footer(pilot)
-        await pilot.press("shift+tab", "down")
-        await settled(pilot, lambda: ("r", "Run") in footer(pilot))
-        await pilot.press("up")
-        await settled(pilot, lambda: ("r", "Run again") in footer(pilot))
-
-
 async def test_a_notice_ends_with_its_screen():
     async with app_with_history() as pilot:
         session = await start_run(pilot)

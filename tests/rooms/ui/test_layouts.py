@@ -124,15 +124,6 @@ async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all():
         assert "GPU 7" in "\n".join(await reads(pilot, "GPU 7"))
 
 
-@pytest.mark.slow
-async def test_thousands_of_rows_start_and_scroll():
-    async with fake_run.opened(fake_run.new_app(PlanRequest(sizes="1:2001:1")), size=(80, 24)) as pilot:
-        session = await fake_run.start_run(pilot)
-        await fake_run.finish(pilot, session)
-        await pilot.press("G")
-        await reads(pilot, "matmul 2000")
-
-
 async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x24():
     names = ("matmul", "fft", "sort", "svd", "solve")
     async with fake_run.opened(fake_run.new_app(PlanRequest(("survey",), only=names)), (80, 24)) as pilot:

@@ -20,7 +20,7 @@ MOST_MB = 150
 CASES = 60
 
 
-def test_a_finished_case_takes_5_kb_with_all_that_is_worked_out_of_it() -> None:
+def test_a_finished_case_takes_5_kb_with_all_that_is_worked_out_of_it():
     """10,000 cases take 50 MB (83 without arrays), and the app itself 50."""
     plan, random = plan_of(2 * CASES), Random(1)
     state = folded([RunStarted(run_id="r", series_id="s", plan=plan, environment={})])
@@ -48,7 +48,7 @@ def test_a_finished_case_takes_5_kb_with_all_that_is_worked_out_of_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # a hundred seconds of one core
-def test_after_10_000_finished_cases_the_app_takes_150_mb() -> None:
+def test_after_10_000_finished_cases_the_app_takes_150_mb():
     with PtyApp([sys.executable, "-m", "tests.helpers.app.large_app", "10000", "100"], cwd=ROOT) as app:
         app.until_text("Press r")
         app.send("r")

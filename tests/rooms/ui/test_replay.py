@@ -112,15 +112,3 @@ def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(tmp_path, env
         app.send("q")
         assert app.exit_code() == 0
     assert not list(tmp_path.rglob("*.db"))
-
-
-@pytest.mark.parametrize(
-    ("options", "cause"),
-    [(("--replay", __file__), "test_replay.py"), (("--replay", FAKE, "--simulate", "default"), "--simulate")],
-    ids=["no trace", "simulated too"],
-)
-def test_what_cannot_be_replayed_is_said_before_the_screen_changes(environment, options, cause):
-    with PtyApp([sys.executable, "-m", "cpugpu_tui", *options], columns=200, env=environment) as app:
-        assert app.exit_code() == 2
-        assert b"\x1b[?1049h" not in app.output
-        assert cause in app.output.decode()

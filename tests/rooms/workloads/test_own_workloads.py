@@ -1,14 +1,11 @@
 """User-defined workloads: loaded, checked, run and listed like built-in ones; a bad file gives one error."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
-from tests.helpers.command_line import FAST, ROOT, CommandLine
-from tests.helpers.golden import GoldenWords
+from tests.helpers.command_line import FAST, ROOT
 
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
@@ -58,7 +55,7 @@ REGISTER = "from cpugpu_tui.workloads.contract import REGISTRY\nREGISTRY"
 
 
 @pytest.fixture(autouse=True)
-def _registry() -> Iterator[None]:
+def _registry():
     """Restore the registry after each test."""
     workloads, sources = dict(REGISTRY), dict(SOURCES)
     yield
@@ -68,16 +65,16 @@ def _registry() -> Iterator[None]:
 
 
 @pytest.fixture
-def gelu(tmp_path: Path) -> Path:
+def gelu(tmp_path):
     return written(tmp_path / "gelu.py", GELU)
 
 
-def written(path: Path, text: str) -> Path:
+def written(path, text):
     path.write_text(text)
     return path
 
 
-def refusal(path: Path, text: str) -> str:
+def refusal(path, text):
     """Return the error about a file, without its folder."""
     before = dict(REGISTRY)
     with pytest.raises(UsageError) as caught:
@@ -89,7 +86,7 @@ def refusal(path: Path, text: str) -> str:
 # ------------------------------------------------------------------ loading
 
 
-def test_a_file_tells_its_workloads_and_what_it_was(gelu: Path) -> None:
+def test_a_file_tells_its_workloads_and_what_it_was(gelu):
     (info,), file = load_file(str(gelu))
     assert (info.name, info.variants, info.sizes, info.summary) == ("gelu", ("default",), (1_000, 1_000_000), SUMMARY)
     assert info.dtypes == ("float64", "float32")
@@ -132,7 +129,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("text", BAD_FILES.values(), ids=BAD_FILES)
-def test_a_bad_file_is_one_sentence_and_leaves_nothing_behind(text: str, tmp_path: Path, words: GoldenWords) -> None:
+def test_a_bad_file_is_one_sentence_and_leaves_nothing_behind(text, tmp_path, words):
     sentence = refusal(tmp_path / "own.py", text)
     words(sentence)
     assert sentence.startswith("own.py")
@@ -140,7 +137,7 @@ def test_a_bad_file_is_one_sentence_and_leaves_nothing_behind(text: str, tmp_pat
     assert sentence.endswith("."), "cause, then remedy"
 
 
-def test_a_duplicate_names_both_files(gelu: Path, tmp_path: Path) -> None:
+def test_a_duplicate_names_both_files(gelu, tmp_path):
     load_file(str(gelu))
     sentence = refusal(tmp_path / "again.py", GELU)
     assert sentence.startswith("again.py, line 4: ")
@@ -148,7 +145,7 @@ def test_a_duplicate_names_both_files(gelu: Path, tmp_path: Path) -> None:
     assert "gelu.py" in sentence.partition(": ")[2]
 
 
-def test_one_bad_file_costs_no_other(gelu: Path, tmp_path: Path) -> None:
+def test_one_bad_file_costs_no_other(gelu, tmp_path):
     bad, told = written(tmp_path / "bad.py", "x = ("), list[str]()
     found = load([str(bad), str(gelu), str(gelu)], told.append)
     assert [info.name for info in found.infos] == ["gelu"]
@@ -156,7 +153,7 @@ def test_one_bad_file_costs_no_other(gelu: Path, tmp_path: Path) -> None:
     assert told == [str(bad), str(gelu)]
 
 
-def test_installed_packages_are_found_by_their_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_packages_are_found_by_their_entry_points(tmp_path, monkeypatch):
     install(tmp_path, "gelu_package", GELU)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert offers_installed()
@@ -167,27 +164,7 @@ def test_installed_packages_are_found_by_their_entry_points(tmp_path: Path, monk
     assert not found.refused
 
 
-def test_a_package_that_only_speaks_of_the_group_offers_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = tmp_path / "other-1.0.dist-info"
-    facts.mkdir()
-    written(facts / "METADATA", "Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-    written(facts / "entry_points.txt", "[console_scripts]\ncpugpu_tui.workloads = other:main\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert not offers_installed()
-
-
-def test_a_package_in_an_archive_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, "gelu_package", GELU)
-    with ZipFile(tmp_path / "all.zip", "w") as archive:
-        for path in sorted(tmp_path.glob("gelu*/*")):
-            archive.write(path, path.relative_to(tmp_path))
-    monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
-    assert offers_installed()
-
-
-def install(folder: Path, module: str, text: str) -> None:
+def install(folder, module, text):
     """Write a package with its metadata as an installer does."""
     written(folder / f"{module}.py", text)
     facts = folder / f"{module}-1.0.dist-info"
@@ -199,7 +176,7 @@ def install(folder: Path, module: str, text: str) -> None:
 # ------------------------------------------------------------------ planning
 
 
-def test_a_plan_knows_own_workloads_like_built_in_ones(gelu: Path) -> None:
+def test_a_plan_knows_own_workloads_like_built_in_ones(gelu):
     infos, file = load_file(str(gelu))
     REGISTRY.pop("gelu")  # as in the terminal's process, which never loads it
     request = PlanRequest(("gelu",), own=OwnWorkloads(workloads=infos, files=(file,)))
@@ -217,7 +194,7 @@ def test_a_plan_knows_own_workloads_like_built_in_ones(gelu: Path) -> None:
         assert caught.value.field == field
 
 
-def test_the_app_lists_them_and_its_form_has_their_sizes(gelu: Path) -> None:
+def test_the_app_lists_them_and_its_form_has_their_sizes(gelu):
     infos, file = load_file(str(gelu))
     REGISTRY.pop("gelu")
     asked = PlanRequest(own=OwnWorkloads(workloads=infos, files=(file,)))
@@ -230,9 +207,7 @@ def test_the_app_lists_them_and_its_form_has_their_sizes(gelu: Path) -> None:
 # ------------------------------------------------------------------ the commands
 
 
-def test_list_says_what_could_not_be_loaded_beside_what_could(
-    cpugpu: CommandLine, gelu: Path, tmp_path: Path, words: GoldenWords
-) -> None:
+def test_list_says_what_could_not_be_loaded_beside_what_could(cpugpu, gelu, tmp_path, words):
     bad = written(tmp_path / "bad.py", "x = (")
     done = cpugpu("list", "--workloads", bad, "--workloads", gelu)
     assert done.code == 2
@@ -241,7 +216,7 @@ def test_list_says_what_could_not_be_loaded_beside_what_could(
 
 
 @pytest.mark.slow
-def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu: CommandLine, gelu: Path) -> None:
+def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu, gelu):
     run = ("run", "gelu", "--workloads", gelu, "--simulate", FAST)
     found = cpugpu(*run, "--find-crossover")
     assert found.code == 0
@@ -253,7 +228,7 @@ def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu: CommandLin
     assert cpugpu("show").code == 0, "what is saved is shown without the file"
 
 
-def test_a_package_is_loaded_for_a_name_that_nobody_else_has(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_package_is_loaded_for_a_name_that_nobody_else_has(cpugpu, tmp_path):
     install(tmp_path, "gelu_package", "print('loaded')\n" + GELU)
     path = {"PYTHONPATH": f"{tmp_path}:{Path(own_files.__file__).parents[2]}"}
     done = cpugpu("run", "gelu", "--size", 1000, "--simulate", FAST, "--json", **path)
@@ -265,7 +240,7 @@ def test_a_package_is_loaded_for_a_name_that_nobody_else_has(cpugpu: CommandLine
 
 
 @pytest.mark.slow
-def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu, tmp_path):
     made = cpugpu.here("new-workload", "my-silu.py", "--out", tmp_path)  # the name of the file is taken, too
     assert made.code == 0
     path = tmp_path / "my-silu.py"
@@ -291,14 +266,14 @@ def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu: CommandLin
         (("x", "--out", "x" * 300), "File name too long"),
     ],
 )
-def test_new_workload_refuses(arguments: tuple[str, ...], said: str, cpugpu: CommandLine) -> None:
+def test_new_workload_refuses(arguments, said, cpugpu):
     done = cpugpu.here("new-workload", *arguments)
     assert done.code == 2
     assert said in done.err
 
 
 @pytest.mark.slow
-def test_the_documents_example_runs_as_it_says(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_the_documents_example_runs_as_it_says(cpugpu, tmp_path):
     (text,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     path = written(tmp_path / "layernorm.py", text)
     commands = re.findall(r"^cpugpu-tui (run .*--workloads layernorm\.py.*)$", DOCUMENT.read_text(), re.MULTILINE)

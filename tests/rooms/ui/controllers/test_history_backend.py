@@ -50,13 +50,6 @@ def test_a_history_that_cannot_be_written_is_read_and_says_why_nothing_is_saved(
             backend.history.delete(backend.history.summary(1))
 
 
-def test_a_history_that_is_not_there_is_made(tmp_path):
-    backend = opened(tmp_path / "results.db")
-    with closing(backend.history.store):
-        assert backend.store_notice is None
-        assert list(backend.history.pages()) == [[]]
-
-
 def test_without_a_history_everything_says_so():
     saved = Backend(AppOptions(save=False)).history
     for ask in (saved.newest, lambda: list(saved.pages()), lambda: saved.open(1), saved.bury):

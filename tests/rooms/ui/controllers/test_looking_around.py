@@ -12,7 +12,6 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
-from cpugpu_tui.ui.screens.palette import ThemesScreen
 
 
 async def test_filter_narrows_while_typing_and_esc_shows_all():
@@ -118,21 +117,6 @@ async def test_t_changes_the_theme_and_the_cells_follow():
         await pilot.press("t")
         await fake_run.settled(pilot, lambda: table_of(pilot).get_cell_at((0, 1)).spans[0].style.color != colour)
         assert pilot.app.theme != before
-
-
-async def test_the_theme_list_previews_and_esc_takes_it_back():
-    async with fake_run.opened() as pilot:
-        before = pilot.app.theme
-        await pilot.press("T")
-        assert isinstance(pilot.app.screen, ThemesScreen)
-        await pilot.press("k")
-        assert pilot.app.theme != before
-        await pilot.press("escape")
-        assert pilot.app.theme == before
-        await pilot.press("T", "k")
-        chosen = pilot.app.theme
-        await pilot.press("enter")
-        assert (pilot.app.theme, isinstance(pilot.app.screen, MainScreen)) == (chosen, True)
 
 
 async def test_the_line_for_workloads_says_which_of_how_many():

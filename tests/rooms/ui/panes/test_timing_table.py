@@ -195,15 +195,3 @@ async def test_cursor_stays_where_the_person_put_it_until_they_put_it_back():
         assert app.table.highlighted == "row8"
         app.table.follow("row9")
         assert app.table.highlighted == "row9"
-
-
-async def test_a_new_table_is_followed_again():
-    app = TableApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.table.follow("row5")
-        await pilot.press("j")
-        app.table.clear()
-        for n in range(3):
-            app.table.upsert(f"new{n}", {"case": "x"})
-        app.table.follow("new2")
-        assert app.table.highlighted == "new2"

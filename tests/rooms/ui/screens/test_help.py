@@ -8,7 +8,7 @@ from tests.helpers.app.looking import done_run, text_of
 from tests.rooms.ui.screens.test_fleet_screen import opened as fleet_opened
 from tests.rooms.ui.test_footer import ASKED_IN_ON_KEY, action_of, app_with_history
 
-from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP, GROUPS
+from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP
 from cpugpu_tui.ui.screens.fleet import FleetList
 from cpugpu_tui.ui.screens.help import COUNT, PANES, TERMS, WORDS, HelpScreen, glossary, grouped
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -35,14 +35,6 @@ async def test_the_keys_of_each_pane_fit_on_the_smallest_usual_screen(topic):
         lines = text_of(pilot, "#page-text").splitlines()
         assert all(len(line) <= 76 for line in lines)
         assert [line for line in lines if line.endswith((",", "a", "the"))] == [], "each key takes one line"
-
-
-@pytest.mark.parametrize("topic", PANES)
-def test_each_key_is_in_one_group(topic):
-    shown = keys_of(topic)
-    keys = [key for key, _ in shown]
-    assert len(keys) == len(set(keys))
-    assert {group for _, group in shown} <= set(GROUPS)
 
 
 def test_every_page_has_its_own_help():

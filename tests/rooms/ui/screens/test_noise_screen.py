@@ -1,11 +1,9 @@
 """The noise floor in the app: N shows the newest one, r measures it there, and every size has its main column."""
 
 import re
-from pathlib import Path
 
 from tests.helpers.app.fake_run import opened, settled
 from tests.helpers.app.looking import text_of
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.compare.series import REPEATS
 from cpugpu_tui.model import Simulation
@@ -16,14 +14,12 @@ from cpugpu_tui.ui.screens.compare import NoiseScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
 
-def new_app(path: Path) -> CpuGpuApp:
+def new_app(path):
     simulation = Simulation(noise=0.005, drift=0.005)
     return CpuGpuApp(AppOptions(request=PlanRequest(simulation=simulation), worker="thread", database=path))
 
 
-async def test_r_on_its_page_measures_it_and_the_next_app_shows_it_at_every_size(
-    tmp_path: Path, words: GoldenWords
-) -> None:
+async def test_r_on_its_page_measures_it_and_the_next_app_shows_it_at_every_size(tmp_path, words):
     path = tmp_path / "history.db"
     app = new_app(path)
     async with opened(app, (80, 24)) as pilot:
@@ -49,7 +45,7 @@ async def test_r_on_its_page_measures_it_and_the_next_app_shows_it_at_every_size
         assert max(map(len, floors)) <= size[0] - 4
 
 
-async def shown_by_the_next_app(path: Path, size: tuple[int, int]) -> str:
+async def shown_by_the_next_app(path, size):
     again = new_app(path)
     async with opened(again, size) as pilot:
         await settled(pilot, lambda: again.state.agent_ready)
@@ -63,7 +59,7 @@ async def shown_by_the_next_app(path: Path, size: tuple[int, int]) -> str:
     return shown
 
 
-async def test_it_says_why_it_reads_no_history() -> None:
+async def test_it_says_why_it_reads_no_history():
     app = CpuGpuApp(AppOptions(request=PlanRequest(simulation=Simulation()), worker="thread", save=False))
     async with opened(app) as pilot:
         await settled(pilot, lambda: app.state.agent_ready)

@@ -3,7 +3,7 @@
 from contextlib import closing
 
 import pytest
-from tests.helpers.app.fake_run import new_app, opened, settled, start_run
+from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.looking import text_of
 from tests.helpers.app.saved_runs import SWEEP, HistoryBackend, list_runs, stream
 
@@ -74,14 +74,6 @@ async def test_a_preset_is_highlighted_and_run():
         await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
         assert pilot.app.backend.sessions[-1].plan.name == "vector-dot"
         assert "+".join(pilot.app.state.request.names) == "vector-dot"
-
-
-async def test_during_a_run_presets_wait(words):
-    async with opened() as pilot:
-        await start_run(pilot)
-        await pilot.press(":", *"run vec", "enter")
-        words(lines(pilot)[0])
-        assert len(pilot.app.backend.sessions) == 1
 
 
 async def test_arrows_and_pages_move_and_the_cursor_stays_in_sight():

@@ -34,20 +34,6 @@ def leaves_on_sigterm(app):
     return app.exit_code(LONG_S) == 143
 
 
-def test_bytes_that_are_no_key_end_neither_app_nor_keyboard(app):
-    garbage = [
-        b"\xff", b"\xe4", b"\xc3\x28\xf0\x9f", b"\x1b[1114112u", b"\x1b[99999999999u", b"\x1b[97;;55296u",
-        b"\x1b[48;9999;9999;0;0t", b"\x1b[?2048;2$y", b"\x1b[201~", b"\x1b[38;2;1;2;3m",
-        b"\x1b[" + b"1;" * 300 + b"u", b"\x00\x80\x9f",
-    ]  # fmt: skip
-    for each in garbage:
-        app.send(each + b"?")
-        app.until_text("Keys of the", LONG_S)
-        app.send(b"\x1b")
-        app.until(lambda app: "Keys of the" not in app.text, LONG_S)
-    assert leaves_on_sigterm(app)
-
-
 def test_a_long_paste_of_coloured_text_during_a_run_is_cut_and_said(app):
     app.send("r")
     app.until_text("▼ CPU", LONG_S)
@@ -75,16 +61,6 @@ def test_a_megabyte_of_keys_is_cut_and_leaves_the_app_to_its_person(app):
     assert resident_mb(app) < before_mb + 50
     app.send("q")
     assert app.exit_code(LONG_S) == 0
-
-
-def test_a_paste_whose_end_is_lost_does_not_keep_the_keyboard(app):
-    app.send(":")
-    app.until_text("Commands", LONG_S)
-    app.send(b"\x1b[200~help")
-    app.until_text("1 of 1 ", LONG_S)  # the paste arrived when nothing else came
-    app.send("\x1b")
-    app.until(lambda app: "Commands" not in app.text, LONG_S)
-    assert leaves_on_sigterm(app)
 
 
 def test_a_process_that_was_stopped_and_continued_gives_the_terminal_back(tmp_path):

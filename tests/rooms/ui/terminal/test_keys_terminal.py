@@ -29,15 +29,6 @@ def test_keys_of_the_config_work_where_a_terminal_sends_them(tmp_path):
         assert app.exit_code() == 0
 
 
-def test_a_wrong_key_is_one_line_and_no_screen(tmp_path):
-    with PtyApp(SIMULATED, env=configured(tmp_path, '[keys]\nrun = "x"\n')) as app:
-        assert app.exit_code() == 2
-        said = app.output.decode().replace("\r\n", "")
-        assert "line 2" in said
-        assert "stop" in said, "the command that has the key"
-        assert b"\x1b[?1049h" not in app.output
-
-
 def test_the_palette_runs_a_preset_and_the_command_that_repeats_it_reaches_the_terminal_through_tmux(tmp_path):
     env = {**configured(tmp_path, ""), "TMUX": "/tmp/tmux,1,0", "TERM": "tmux-256color"}
     with PtyApp([*SIMULATED, "--worker", "thread"], columns=80, rows=24, env=env) as app:
