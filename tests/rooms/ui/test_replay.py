@@ -64,16 +64,6 @@ async def test_the_pane_shows_the_trace_and_the_status_line_says_so(replayed):
     assert app.state.problem is None
 
 
-@pytest.mark.parametrize("key", ["r", "f", "M"])
-async def test_nothing_is_run_or_measured(replayed, key):
-    pilot, trace = replayed
-    await pilot.press(key)
-    await pilot.pause()
-    assert not pilot.app.state.situation.live
-    assert pilot.app.state.problem is None, "the key is dimmed and does nothing"
-    assert trace.header.tag in shown(pilot.app)
-
-
 @pytest.mark.parametrize(
     ("width", "said"),
     [(40, "ready"), (48, "ready · the demo has ended"), (60, "the demo has ended"), (80, "press r to play it")],

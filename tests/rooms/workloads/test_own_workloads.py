@@ -12,8 +12,6 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, CasesChosen, Check
 from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.ui.panes.workload import entries
-from cpugpu_tui.ui.screens.workload_form import default_texts
 from cpugpu_tui.workloads import own_files
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 from cpugpu_tui.workloads.own_files import load, load_file
@@ -192,16 +190,6 @@ def test_a_plan_knows_own_workloads_like_built_in_ones(gelu):
         with pytest.raises(FieldError, match=named) as caught:
             build_plan(wrong)
         assert caught.value.field == field
-
-
-def test_the_app_lists_them_and_its_form_has_their_sizes(gelu):
-    infos, file = load_file(str(gelu))
-    REGISTRY.pop("gelu")
-    asked = PlanRequest(own=OwnWorkloads(workloads=infos, files=(file,)))
-    entry = entries(asked)["gelu"]
-    assert entry.summary == SUMMARY
-    assert build_plan(entry.request).own_files == (file,)
-    assert default_texts(entry.request)["sizes"] == "1000,1e6"
 
 
 # ------------------------------------------------------------------ the commands
