@@ -114,6 +114,11 @@ async def test_parameters_make_rows_and_an_edited_entry_keeps_its_code() -> None
         ({"code": "n", "sizes": "9:3"}, "sizes", "stop is not above start"),
         ({"code": "1", "lets": "k"}, "lets", "NAME=VALUE"),
         ({"code": "1", "lets": "n=3"}, "lets", "'n'"),
+        ({"code": "1", "against": "x @"}, "against", "invalid syntax"),
+        ({"code": "1", "against": "n"}, "sizes", "uses n"),
+        ({"code": "1", "host": "-oProxyCommand=x"}, "host", "begin with a dash"),
+        ({"code": "1", "host": "gpu01 python3 python4"}, "host", "then ssh or srun"),
+        ({"code": "1", "host": "n1 srun", "against": "2"}, "host", "three processes at the same time"),
     ],
 )
 async def test_what_is_wrong_stands_under_its_field_and_nothing_starts(
