@@ -26,7 +26,7 @@ _EMPTIED: dict[str, Any] = {"argv": [], "user": None, "command": None, "pci_bus_
                             "source_line": "...", "file": "...", "startup": []}  # fmt: skip
 """Fields that are private as a whole, with their replacements."""
 
-_HOSTS = frozenset({"hostname", "fleet_host"})
+_HOSTS = frozenset({"hostname", "fleet_host", "host"})
 """Fields that hold host names."""
 
 _PATHS = frozenset({"interpreter", "python_option", "mnist", "path"})
