@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.command_line import FAST, Witness, agents_of, events_of
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
-from cpugpu_tui.model import CaseFailed, CaseFinished, RunFinished
+from cpugpu_tui.model import CaseFailed, CaseFinished
 
 RUN = ("run", "--simulate", FAST)
 
@@ -25,12 +25,6 @@ def assert_one_line(err, *words):
 
 
 # ------------------------------------------------------------------ words that are none
-
-
-def test_a_real_process_says_the_same(cpugpu):
-    done = cpugpu(*RUN, "--size", "0")
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert_one_line(done.err, "'0'")
 
 
 def test_with_json_the_failure_is_an_event_too(cpugpu):
@@ -186,11 +180,3 @@ def test_without_a_history_the_run_goes_on_says_so_and_exits_4(cpugpu, tmp_path,
     assert re.search(r"\b(19|20)\d µs", done.out), "the time is shown all the same"
     if before is not None:
         assert place.read_bytes() == before
-
-
-def test_with_json_it_is_said_on_stderr(cpugpu, tmp_path):
-    done = cpugpu.here(*RUN, "--size", "64", "--json", "--db", tmp_path / "nope" / "x.db")
-    assert done.code == EXIT_UNFIT
-    assert done.err.startswith("Not saved: ")
-    assert len(done.err.splitlines()) == 1
-    assert isinstance(done.events[-1], RunFinished)

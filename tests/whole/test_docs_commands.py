@@ -8,8 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from typer import BadParameter, Exit
 from typer.main import get_group
 
 from cpugpu_tui.cli.commands import app
-from cpugpu_tui.thresholds import Thresholds, load
+from cpugpu_tui.thresholds import load
 
 NOT_RUN = {
     "cpugpu-tui time --against 'python old.py --device {device}' -- python new.py --device {device}": "the same",
@@ -82,19 +80,19 @@ PASSES = {"doctor": (0, 1)}
 """Exit codes of commands that judge this machine."""
 
 
-def fences(page: Path, kind: str) -> list[str]:
+def fences(page, kind):
     """Return the code blocks of a page that are of this kind."""
     return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-def commands(page: Path) -> list[str]:
+def commands(page):
     """Return the commands in the code blocks of a page, each once, without comments and without usage lines."""
     lines = [line for block in fences(page, "(?:sh)?") for line in block.splitlines()]
     found = [re.sub(r"\s+# .*", "", line.removeprefix("$ ")) for line in lines]
     return [line for line in dict.fromkeys(found) if line.split()[:1] == ["cpugpu-tui"] and "[OPTIONS]" not in line]
 
 
-def command_of(arguments: Sequence[str]) -> tuple[str, Any]:
+def command_of(arguments):
     """Return the name and the command that the arguments call; the group itself without one."""
     name, command = "", get_group(app)
     for word in arguments:
@@ -104,7 +102,7 @@ def command_of(arguments: Sequence[str]) -> tuple[str, Any]:
     return name, command
 
 
-def on_this_machine(line: str) -> list[str]:
+def on_this_machine(line):
     """Return the arguments of a command with what makes it run here: simulated, and without waiting."""
     arguments = [HERE.get(word, word) for word in shlex.split(line)[1:]]
     name, command = command_of(arguments)
@@ -121,7 +119,7 @@ def on_this_machine(line: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def seeded(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def seeded(tmp_path_factory):
     """Return a history with two series, of which the first is the baseline main."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("seeded") / "history.db")
     for _ in range(2):
@@ -132,7 +130,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
 
 
 @pytest.fixture
-def folder(cpugpu: CommandLine, seeded: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(cpugpu, seeded, tmp_path, monkeypatch):
     """Return the current folder, with the files that the docs name."""
     cpugpu.take_over(seeded)
     shutil.copy(cpugpu.database, tmp_path / "other.db")
@@ -155,7 +153,7 @@ WITH_COMMANDS = [page for page in PAGES if commands(page) and page.name != "READ
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
 @pytest.mark.usefixtures("folder")
-def test_every_command_of_a_page_works_in_its_order(page: Path, cpugpu: CommandLine) -> None:
+def test_every_command_of_a_page_works_in_its_order(page, cpugpu):
     for line in commands(page):
         arguments = on_this_machine(line)
         if line in NOT_RUN:
@@ -166,11 +164,11 @@ def test_every_command_of_a_page_works_in_its_order(page: Path, cpugpu: CommandL
         assert done.code in PASSES.get(command_of(arguments)[0], (0,)), f"{line}\n{done.out[-2000:]}{done.err}"
 
 
-def test_what_is_not_run_is_in_the_docs() -> None:
+def test_what_is_not_run_is_in_the_docs():
     assert set(NOT_RUN) <= {line for page in PAGES for line in commands(page)}
 
 
-def test_the_config_of_the_docs_is_valid(cpugpu: CommandLine, folder: Path) -> None:
+def test_the_config_of_the_docs_is_valid(cpugpu, folder):
     (settings, *_) = fences(ROOT / "docs" / "configuration.md", "toml")
     (folder / "config" / "cpugpu-tui").mkdir(parents=True)
     (folder / "config" / "cpugpu-tui" / "config.toml").write_text(settings)
@@ -187,19 +185,19 @@ class SpyTensor:
 
     dtype, device = "float32", "cpu"
 
-    def __init__(self, n: int, sent: list[str]) -> None:
+    def __init__(self, n, sent):
         self.shape, self.sent = (n, n), sent
 
-    def to(self, device: str) -> SpyTensor:
+    def to(self, device):
         self.sent.append(device)
         return self
 
-    def __matmul__(self, other: SpyTensor) -> SpyTensor:
+    def __matmul__(self, other):
         return self
 
 
 @pytest.fixture
-def thresholds(cpugpu: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Thresholds:
+def thresholds(cpugpu, folder, monkeypatch):
     """Make the file of the docs and the header beside it; return its content."""
     made = cpugpu.here("thresholds", "make", "matmul", "softmax", "--simulate", STEADY)
     assert made.code == 0, made.err
@@ -208,7 +206,7 @@ def thresholds(cpugpu: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatc
     return load("thresholds.json")
 
 
-def test_the_python_program_of_the_docs_switches_where_the_file_says(thresholds: Thresholds) -> None:
+def test_the_python_program_of_the_docs_switches_where_the_file_says(thresholds):
     (example,) = fences(IN_PROGRAM, "python")
     space: dict[str, Any] = {}
     exec(example, space)
@@ -220,7 +218,7 @@ def test_the_python_program_of_the_docs_switches_where_the_file_says(thresholds:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) on this machine")
-def test_the_c_program_of_the_docs_switches_where_the_file_says(thresholds: Thresholds, folder: Path) -> None:
+def test_the_c_program_of_the_docs_switches_where_the_file_says(thresholds, folder):
     (example,) = fences(IN_PROGRAM, "c")
     (folder / "example.c").write_text(example)
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "example.c", "-o", "example"], check=True, timeout=PATIENCE_S)
@@ -231,7 +229,7 @@ def test_the_c_program_of_the_docs_switches_where_the_file_says(thresholds: Thre
 
 
 @pytest.mark.usefixtures("thresholds")
-def test_the_job_of_the_docs_passes_until_a_threshold_moves(cpugpu: CommandLine, folder: Path) -> None:
+def test_the_job_of_the_docs_passes_until_a_threshold_moves(cpugpu, folder):
     (job,) = fences(IN_PROGRAM, "yaml")
     steps = re.findall(r"- run: (cpugpu-tui .*)", job)
     assert len(steps) == 2
@@ -241,7 +239,7 @@ def test_the_job_of_the_docs_passes_until_a_threshold_moves(cpugpu: CommandLine,
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_python_examples_of_the_docs_run(cpugpu: CommandLine) -> None:
+def test_the_python_examples_of_the_docs_run(cpugpu):
     _, example, comparing = fences(ROOT / "docs" / "own-code.md", "python")
     done = subprocess.run(
         [sys.executable, "-c", example], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
@@ -264,7 +262,7 @@ def test_the_python_examples_of_the_docs_run(cpugpu: CommandLine) -> None:
 # ------------------------------------------------------------------ what the program itself tells to type
 
 
-def told_commands() -> Iterator[tuple[str, list[str]]]:
+def told_commands():
     """Yield file and words of each command in a text of the program; what a text fills in is the word 1."""
     for path in sorted((ROOT / "tui").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -274,7 +272,7 @@ def told_commands() -> Iterator[tuple[str, list[str]]]:
                 yield path.name, shlex.split(told)[1:]
 
 
-def test_every_command_that_a_text_of_the_program_tells_to_type_is_read_by_the_program() -> None:
+def test_every_command_that_a_text_of_the_program_tells_to_type_is_read_by_the_program():
     """An option that does not exist sent people in a circle. Values are written as placeholders, such as FILE."""
     wrong, told = [], list(told_commands())
     assert len(told) > 50

@@ -31,7 +31,6 @@ from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.render.fleet import fleet_rows, host_data
-from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
@@ -98,9 +97,6 @@ def _told(case, told, fate, number, devices):
         "never reached": [],
     }[fate]
 
-
-Broken = tuple[int, bool, list[tuple[str, int]], str | None]
-"""GPUs, whether the CPU was timed, what became of each case, and how the run ended."""
 
 RUNS = st.tuples(
     st.integers(0, 3), st.booleans(),
@@ -215,11 +211,3 @@ def test_a_fleet_shows_any_runs(one, other):
     json.dumps(gate_data(gate), allow_nan=False)
     assert fleet_junit(gate)
     assert fleet_markdown(gate)
-
-
-def test_rows_without_times_have_the_columns_of_the_others():
-    """Ctrl+c in a run on two GPUs: the rest is skipped, on no device."""
-    fates = [("finished", 0), *[("skipped", 0)] * 4]
-    found = run_table(make((2, True, fates, "stopped")).state)
-    assert [line[Key.ON] for line in found.lines] == ["cuda:0", "cuda:1", "", "", ""]
-    assert {tuple(line) for line in found.lines} == {tuple(found.headings)}

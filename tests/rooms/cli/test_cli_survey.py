@@ -83,22 +83,6 @@ def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu):
     assert len(rows_of(done.out)) == 2
 
 
-def test_report_and_pictures_show_one_bar_for_each_workload(history, tmp_path):
-    pytest.importorskip("matplotlib")
-    files = [tmp_path / name for name in ("x.html", "x.svg", "x.png", "x.md")]
-    for file in files:
-        assert history("export", "1", "--out", file).code == EXIT_OK
-    html, svg, _, markdown = (file.read_bytes().decode("utf-8", "replace") for file in files)
-    picture = html[html.index("Where the GPU wins, by workload") : html.index("Time of one call")]
-    for name in SOME.split(","):
-        assert picture.count(f">{name}<") == 3  # on a wide page, on a narrow one, and in the table
-    assert "GPU wins with copies too" in picture
-    assert re.search(r">2,048 · from n ≈ \d+, with copies from ≈ \d+<", picture)
-    assert svg.count("<svg") == 1
-    assert "On this GPU, faster from a size on" in html
-    assert "On this GPU, faster from a size on" in markdown
-
-
 def test_equal_devices_have_no_winner_in_any_face(cpugpu, tmp_path):
     pytest.importorskip("matplotlib")
     equal = "cpu_overhead_ns=200000,launch_ns=200000,sync_ns=0,kernel_overhead_ns=0,gpu_bytes_per_ns=20,drift=0"

@@ -2,22 +2,19 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.helpers.command_line import ROOT, CommandLine
-from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
-from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
-from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
+from tests.helpers.command_line import ROOT
+from tests.helpers.golden import assert_golden, paragraphs
+from tests.helpers.machine.fake_nvml_library import library
+from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 
 from cpugpu_tui.cli.output.telemetry_table import Table
 from cpugpu_tui.cli.telemetry import WAITING, sampled
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 from cpugpu_tui.machine.nvml.values import KEYS
-from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.model import GpuProcess, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml_thread import Versions
 from cpugpu_tui.telemetry.recording import load
 from cpugpu_tui.telemetry.sampler import simulated_sample
@@ -28,19 +25,19 @@ FAKE_TRACE = ROOT / "tests" / "traces" / "fake-two-gpus.ndjson"
 SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
 
 
-def gpu(index: int = 0, **readings: Reading) -> GpuTelemetry:
+def gpu(index=0, **readings):
     known = simulated_sample(5.0, load=1.0).gpus[0]
     return replace(known, index=index, readings={**known.readings, **readings}, throttle=())
 
 
-def sample(*gpus: GpuTelemetry, problem: str | None = None) -> TelemetryRead:
+def sample(*gpus, problem=None):
     return TelemetryRead(gpus=gpus, host=simulated_sample(5.0, load=1.0).host, problem=problem, wall_ns=10**18)
 
 
 # ------------------------------------------------------------------ the table
 
 
-def test_the_header_comes_once_and_each_sweep_has_a_line_per_gpu_and_one_for_the_host(cpugpu: CommandLine) -> None:
+def test_the_header_comes_once_and_each_sweep_has_a_line_per_gpu_and_one_for_the_host(cpugpu):
     done = cpugpu.here("telemetry", "--simulate", "gpus=2", "--interval", "0.1", "--count", "3")
     assert (done.code, done.err) == (EXIT_OK, "")
     assert done.out.count("power") == done.out.count("GiB   MHz") == 1
@@ -75,7 +72,7 @@ SEEN: dict[str, tuple[TelemetryRead, ...]] = {
 }  # fmt: skip
 
 
-def test_what_a_person_sees() -> None:
+def test_what_a_person_sees():
     told = {name: "\n".join(line for read in reads for line in table.lines(read))
             for name, reads in SEEN.items() for table in [Table(1.0)]}  # fmt: skip
     told["with --gpm"] = "\n".join(Table(1.0, gpm=True).lines(sample(gpu(tensor_active_pct=Reading(41.0)))))
@@ -89,7 +86,7 @@ def test_what_a_person_sees() -> None:
 # ------------------------------------------------------------------ JSON
 
 
-def test_json_has_a_line_a_sweep_with_units_in_its_keys(cpugpu: CommandLine, library: FakeLibrary) -> None:
+def test_json_has_a_line_a_sweep_with_units_in_its_keys(cpugpu, library):
     done = cpugpu.here("telemetry", "--json", "--count", "2", "--interval", "0.1")
     assert (done.code, done.err) == (EXIT_OK, "")
     assert len(done.objects) == 2
@@ -109,24 +106,24 @@ def test_json_has_a_line_a_sweep_with_units_in_its_keys(cpugpu: CommandLine, lib
     assert [event.gpus[0].index for event in done.events if isinstance(event, TelemetryRead)] == [0, 0]
 
 
-def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch):
     class EagerSampler:
         """Samples 20 times before anybody reads."""
 
-        def __init__(self, interval_s: float, emit: Callable[[TelemetryRead], None], *, gpm: bool) -> None:
+        def __init__(self, interval_s, emit, *, gpm):
             self.emit = emit
 
-        def start(self) -> None:
+        def start(self):
             self.emit(TelemetryRead())  # the driver is still waking up
             for _ in range(WAITING + 4):
                 self.emit(sample(gpu()))
 
-        def stop(self) -> None:
+        def stop(self):
             pass
 
     samplers: list[EagerSampler] = []
 
-    def new(*arguments: Any, **options: Any) -> EagerSampler:
+    def new(*arguments, **options):
         samplers.append(EagerSampler(*arguments, **options))
         return samplers[-1]
 
@@ -138,8 +135,8 @@ def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.
 
 
 def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(
-    cpugpu: CommandLine, fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
-) -> None:
+    cpugpu, fake_nvml, tmp_path, monkeypatch, words
+):
     fake_nvml.use()
     fake_nvml.set("hang:nvmlInitWithFlags", 1)
     monkeypatch.setattr("cpugpu_tui.telemetry.nvml_thread.PATIENCE_S", 0.05)
@@ -153,7 +150,7 @@ def test_a_hang_from_the_first_moment_on_is_not_a_machine_without_a_gpu(
     words(re.sub(r"\d{4}-\S+ [\d:]+|[\d.]+ s\b", "N", replayed.splitlines()[0]))
 
 
-def test_a_driver_that_wakes_late_tells_its_version_late(fake_nvml: FakeNvml) -> None:
+def test_a_driver_that_wakes_late_tells_its_version_late(fake_nvml):
     fake_nvml.use()
     fake_nvml.set("hang:nvmlInitWithFlags", 1)
     versions = Versions()
@@ -165,9 +162,7 @@ def test_a_driver_that_wakes_late_tells_its_version_late(fake_nvml: FakeNvml) ->
     assert versions.known() == (driver, nvml), "and it is asked no more"
 
 
-def test_without_a_gpu_the_host_is_read_the_cause_is_said_and_it_is_no_error(
-    cpugpu: CommandLine, library: FakeLibrary, words: GoldenWords
-) -> None:
+def test_without_a_gpu_the_host_is_read_the_cause_is_said_and_it_is_no_error(cpugpu, library, words):
     library.init_code = 9
     done = cpugpu.here("telemetry", "--count", "1")
     assert (done.code, done.err) == (EXIT_OK, "")
@@ -200,9 +195,7 @@ BAD_OPTIONS = {
 
 
 @pytest.mark.parametrize("options", BAD_OPTIONS.values(), ids=BAD_OPTIONS)
-def test_wrong_options_are_one_line_and_with_json_an_object(
-    cpugpu: CommandLine, options: tuple[object, ...], words: GoldenWords
-) -> None:
+def test_wrong_options_are_one_line_and_with_json_an_object(cpugpu, options, words):
     done = cpugpu.here("telemetry", *options)
     assert (done.code, done.out) == (EXIT_USAGE, "")
     words(done.err.replace(__file__, "FILE"))
@@ -213,7 +206,7 @@ def test_wrong_options_are_one_line_and_with_json_an_object(
     assert line["remedy"]
 
 
-def test_a_variable_in_the_way_is_named_and_no_device_is_to_be_removed(cpugpu: CommandLine) -> None:
+def test_a_variable_in_the_way_is_named_and_no_device_is_to_be_removed(cpugpu):
     done = cpugpu("telemetry", "--replay", FAKE_TRACE, CPUGPU_SIMULATE="default")
     assert "unset CPUGPU_SIMULATE" in done.err
     assert "delete" not in cpugpu.here("telemetry", "--record", "/dev/full").err
@@ -222,7 +215,7 @@ def test_a_variable_in_the_way_is_named_and_no_device_is_to_be_removed(cpugpu: C
 # ------------------------------------------------------------------ record and replay
 
 
-def test_what_was_recorded_is_replayed_under_a_tag(cpugpu: CommandLine, library: FakeLibrary, tmp_path: Path) -> None:
+def test_what_was_recorded_is_replayed_under_a_tag(cpugpu, library, tmp_path):
     path = tmp_path / "a.ndjson"
     live = cpugpu.here("telemetry", "--record", path, "--count", "3", "--interval", "0.1", "--json").objects
     assert load(path).header.source == "live"
@@ -237,7 +230,7 @@ def test_what_was_recorded_is_replayed_under_a_tag(cpugpu: CommandLine, library:
     assert all(line.startswith("REPLAY ") for line in table.splitlines() if re.match(r"\S", line))
 
 
-def test_a_fake_or_made_up_machine_is_called_that_in_its_replay_too(cpugpu: CommandLine, tmp_path: Path) -> None:
+def test_a_fake_or_made_up_machine_is_called_that_in_its_replay_too(cpugpu, tmp_path):
     assert "REPLAY FAKE" in cpugpu.here("telemetry", "--replay", FAKE_TRACE, "--interval", "0").out
     path = tmp_path / "s.ndjson"
     assert cpugpu.here(*SIMULATED, "--count", "1", "--record", path).code == EXIT_OK

@@ -128,27 +128,6 @@ def test_what_cannot_be_made_is_refused(arguments, cpugpu, words):
     words(done.err)
 
 
-def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu, tmp_path):
-    path = tmp_path / "new.json"
-    done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "drift=0,oom_size=2048", "-o", path)
-    assert done.code == errors.EXIT_CASES_FAILED
-    assert done.err.startswith("matmul 2,048 failed: Needs ")
-    assert all(1000 <= each.faster[-1][2] < 2048 for each in entries(path).entries)
-
-
-def test_sizes_in_a_list_are_timed_as_they_are(cpugpu, tmp_path):
-    """The tiles of this GPU make the winner change between sizes that a search does not try."""
-    path, tiled = tmp_path / "new.json", "drift=0,gpu_tile=512,launch_ns=1000,sync_ns=500,gpu_ns_per_flop=0.001"
-    sizes = ("16,256,500", "520,700,1000", "1030,1100")
-    done = cpugpu.here("thresholds", "make", "matmul", "--n", ",".join(sizes), "--simulate", tiled, "-o", path)
-    assert done.code == errors.EXIT_OK, done.err
-    found = next(each.faster for each in entries(path).entries if each.resident)
-    assert found == (
-        ("cpu", 16, 16), ("cpu", 256, 256), ("cuda", 500, 500), ("cpu", 520, 700), ("cuda", 1000, 1000),
-        ("cpu", 1030, 1100),
-    ), "nothing is known between 16 and 256"  # fmt: skip
-
-
 def test_without_a_core_for_each_thread_the_reason_is_said(cpugpu):
     done = cpugpu.here("thresholds", "make", "matmul", "--n", "64:128", "--simulate", "starved_share=0.4", "-o", "-")
     assert done.code == errors.EXIT_UNFIT
@@ -173,13 +152,6 @@ def test_an_imported_run_with_a_path_in_a_name_is_refused(file, cpugpu, tmp_path
     assert cpugpu.here("import", "run.ndjson").code == errors.EXIT_OK
     done = cpugpu.here("thresholds", "make", "--run", "latest")
     assert done.code == errors.EXIT_USAGE
-    words(done.err)
-
-
-def test_without_a_gpu_nothing_is_written(cpugpu, tmp_path, words):
-    done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "gpus=0", "-o", tmp_path / "new.json")
-    assert done.code == errors.EXIT_UNFIT
-    assert not (tmp_path / "new.json").exists()
     words(done.err)
 
 

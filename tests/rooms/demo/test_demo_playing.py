@@ -156,36 +156,3 @@ def test_a_skip_goes_to_the_end_of_the_run_with_all_that_was_measured(two):
             break
     assert state == two.runs[0].state
     assert finished.status == "done"
-
-
-def test_a_skip_between_two_runs_begins_the_next_at_once(two):
-    clock = VirtualClock()
-    log: Log = []
-    playing = Player(two, 1.0, clock=clock)
-    wait = clock.wait
-
-    def skip_in_between(changed, seconds):
-        if isinstance(log[-1][1], RunFinished):
-            playing._skipping = True
-        else:
-            wait(changed, seconds)
-
-    clock.wait = skip_in_between  # type: ignore[method-assign]
-    playing.run(lambda event: log.append((clock.s, event)))
-    (_, end_s), (start_s, _) = spans(log)
-    assert start_s == end_s
-
-
-def test_a_skip_ends_a_pause(two):
-    clock = VirtualClock()
-    playing = Player(two, 1.0, clock=clock)
-    clock.at_pause = playing.stop
-    log: list[Event] = []
-
-    def deliver(event):
-        log.append(event)
-        if isinstance(event, RunStarted):
-            playing.pause()
-
-    assert playing.run(deliver).status == "done"
-    assert sum(isinstance(event, RunFinished) for event in log) == 2

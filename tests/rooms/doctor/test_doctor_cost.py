@@ -3,11 +3,9 @@
 import math
 import random
 import threading
-from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.costs import CostRatio, cost_ratio
 from cpugpu_tui.doctor import sampler_cost
@@ -17,7 +15,7 @@ from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
 
 
-def rounds(cost: float, noise: float, seed: int, drift: float = 0.0, count: int = 120) -> list[tuple[float, float]]:
+def rounds(cost, noise, seed, drift=0.0, count=120):
     """Blocks of a 25 µs loop in measured order; its speed drifts from block to block."""
     chance = random.Random(seed)
     pairs, wander = [], 0.0
@@ -30,7 +28,7 @@ def rounds(cost: float, noise: float, seed: int, drift: float = 0.0, count: int 
     return pairs
 
 
-def stopped(pairs: list[tuple[float, float]]) -> CostRatio:
+def stopped(pairs):
     """The ratio at the round where the measurement would stop."""
     for count in range(6, len(pairs) + 1):
         ratio = cost_ratio(pairs[:count])
@@ -40,7 +38,7 @@ def stopped(pairs: list[tuple[float, float]]) -> CostRatio:
     return ratio
 
 
-def test_a_planted_cost_of_three_percent_is_found() -> None:
+def test_a_planted_cost_of_three_percent_is_found():
     found = [stopped(rounds(0.03, 0.01, seed)) for seed in range(200)]
     assert all(ratio.is_settled and not ratio.is_allowed for ratio in found)
     assert sum(ratio.is_cost for ratio in found) == 200
@@ -49,14 +47,14 @@ def test_a_planted_cost_of_three_percent_is_found() -> None:
     assert verdicts == {"warn"}
 
 
-def test_the_finding_says_cost_and_interval(words: GoldenWords) -> None:
+def test_the_finding_says_cost_and_interval(words):
     ratios = CostRatio(1.0, 0.995, 1.005, 8), CostRatio(1.03, 1.02, 1.04, 8), CostRatio(1.0, 0.9, 1.1, 9)
     findings = [cost_finding(MeasuredCost("an H200", 8, ratio), 60) for ratio in (*ratios, None)]
     assert [finding.verdict for finding in findings] == ["ok", "warn", "warn", "warn"]
     words([" | ".join((finding.found, finding.cause, finding.remedy)) for finding in findings])
 
 
-def test_noise_that_hides_the_answer_is_said_with_how_to_get_it() -> None:
+def test_noise_that_hides_the_answer_is_said_with_how_to_get_it():
     ratio = cost_ratio(rounds(0.0, 0.1, 1, count=20))
     finding = cost_finding(MeasuredCost("an H200", 20, ratio), 60)
     assert (finding.verdict, finding.check) == ("warn", "telemetry.cost")
@@ -68,15 +66,15 @@ def test_noise_that_hides_the_answer_is_said_with_how_to_get_it() -> None:
 # ------------------------------------------------------------------ the gate
 
 
-def test_a_held_sampler_does_not_sweep_and_a_sweep_under_way_is_waited_for() -> None:
+def test_a_held_sampler_does_not_sweep_and_a_sweep_under_way_is_waited_for():
     gate = Gate()
     swept, held = threading.Event(), threading.Event()
 
-    def sweep() -> None:
+    def sweep():
         gate.before_sweep()
         swept.set()
 
-    def hold() -> None:
+    def hold():
         gate.hold()
         held.set()
 
@@ -90,7 +88,7 @@ def test_a_held_sampler_does_not_sweep_and_a_sweep_under_way_is_waited_for() -> 
     assert held.wait(PATIENCE_S)
 
 
-def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_blocks_with_telemetry_see_sweeps(monkeypatch):
     """The loop counts the sweeps in each of its blocks; blocks without telemetry have none."""
     sweeps: list[None] = []
     gates: list[Gate] = []
@@ -99,21 +97,21 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
     quiet: list[bool] = []
 
     class CountingGate(Gate):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             gates.append(self)
 
-        def after_sweep(self, event: TelemetryRead) -> None:
+        def after_sweep(self, event):
             sweeps.append(None)
             super().after_sweep(event)
 
     class CountingLoop:
         label = "a counter"
 
-        def __init__(self, *_: object) -> None:
+        def __init__(self, *_):
             pass
 
-        def block(self) -> float:
+        def block(self):
             before = len(sweeps)
             if gates[0]._open:  # a block is longer than a sweep is away, however loaded the machine
                 with gates[0]._changed:
@@ -124,11 +122,11 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
             quiet.append(samplers[0].quiet)
             return 25_000.0 + len(blocks) % 3
 
-        def close(self) -> None:
+        def close(self):
             pass
 
     class NotedSampler(Sampler):
-        def start(self) -> None:
+        def start(self):
             samplers.append(self)
             super().start()
 
@@ -147,14 +145,14 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch: pytest.MonkeyPatch) 
 # ------------------------------------------------------------------ the loop's process
 
 
-def test_a_simulated_machine_is_measured_to_the_end() -> None:
+def test_a_simulated_machine_is_measured_to_the_end():
     measured = measure_cost(None, Simulation(noise=0.002), 20.0, lambda _: None)
     assert measured.ratio.is_settled
     assert measured.ratio.is_allowed
     assert measured.label == "simulated GPU"
 
 
-def test_another_interpreter_runs_the_loop_from_the_zip(bare_python: Path) -> None:
+def test_another_interpreter_runs_the_loop_from_the_zip(bare_python):
     loop = LoopProcess(str(bare_python), Simulation())
     try:
         assert loop.block() == pytest.approx(20_000, rel=0.1)

@@ -55,26 +55,6 @@ def test_the_schema_is_printed_without_any_run(cpugpu):
     assert json.loads(cpugpu.here("export", "--schema").out)["$defs"]["Run"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(["99"], id="unknown run"),
-        pytest.param(["2026"], id="several runs"),
-        pytest.param(["-f", "xlsx"], id="unknown format"),
-        pytest.param(["-f", "tensorboard"], id="no folder for TensorBoard"),
-        pytest.param(["--samples"], id="samples in JSON"),
-        pytest.param(["-o", "/missing/x.json"], id="missing folder"),
-        pytest.param(["-o", "x.cvs"], id="unknown suffix"),
-        pytest.param(["-o", "/proc/x.json"], id="folder of the kernel"),
-    ],
-)
-def test_what_cannot_be_done_is_one_sentence(saved, arguments, words):
-    done = saved.here("export", *arguments)
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    words(done.err)
-    assert done.err.count("\n") == 1
-
-
 def test_a_history_that_is_not_there_is_not_made_by_looking(cpugpu):
     done = cpugpu.here("export")
     assert (done.code, done.out) == (EXIT_USAGE, "")

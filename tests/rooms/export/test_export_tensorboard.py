@@ -63,13 +63,6 @@ def test_what_is_written_live_is_what_an_export_writes(tmp_path):
     assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
 
 
-def test_the_next_run_of_a_series_gets_its_own_folder(tmp_path):
-    ids = ("20260101-aaaa", "20260102-bbbb")
-    live(tmp_path / "live", [event for run_id in ids for event in export_runs.stream(run_id=run_id)]).close()
-    write_tensorboard([export_runs.run(run_id=run_id) for run_id in ids], tmp_path / "export")
-    assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
-
-
 def test_it_can_be_read_while_the_run_goes_on(tmp_path):
     stream = export_runs.stream()
     second = [index for index, event in enumerate(stream) if isinstance(event, CaseFinished)][1]
@@ -77,17 +70,6 @@ def test_it_can_be_read_while_the_run_goes_on(tmp_path):
     points = read(tmp_path / "tb" / "matmul-20260101-aaaa")["GPU vs CPU_CPU"]["GPU vs CPU"]
     assert [step for step, _ in points] == [16, 64]
     board.close()
-
-
-def test_sizes_rise_in_whatever_order_cases_end(tmp_path):
-    """A search visits sizes in any order. Viewers ignore smaller steps, or draw the line back and forth."""
-    run = export_runs.stream(sizes=(1024, 16, 512, 64, 9))
-    live(tmp_path / "live", run).close()
-    write_tensorboard([exported(run)], tmp_path / "export")
-    points = read(tmp_path / "live")
-    assert points == read(tmp_path / "export")
-    for name in ("GPU vs CPU_CPU", "GPU vs CPU_GPU"):
-        assert [step for step, _ in points[f"matmul-20260101-aaaa/{name}"]["GPU vs CPU"]] == [16, 64, 512, 1024]
 
 
 def test_a_failed_case_and_a_mismatch_are_no_points(tmp_path):

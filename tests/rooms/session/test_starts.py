@@ -2,18 +2,15 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
 import pytest
-from tests.helpers.command_line import CommandLine
 from tests.helpers.runs.recorder import QUICK, plan_of
 from tests.helpers.runs.scripted import (
     KILLED,
     ListStore,
-    Script,
     ScriptedAgent,
     dead,
     dies_at,
@@ -29,7 +26,7 @@ from cpugpu_tui.decide.comparison import UNDECIDED
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
 from cpugpu_tui.export.stream import case_results, kept
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.model import DeviceSampled, Event, Plan, RunFinished
+from cpugpu_tui.model import DeviceSampled, Event
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.sentences import starts_sentence
 from cpugpu_tui.render.verdicts import row_marks
@@ -41,23 +38,22 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing.timers import event_clock
-from cpugpu_tui.transport.agent_output import Message
 from cpugpu_tui.workloads.own_command import own_command
 
 VARIED = replace(QUICK, cpu_start=0.14, gpu_start=0.10, drift_seed=5)
 
 
-def starting(plan: Plan, starts: int) -> Plan:
+def starting(plan, starts):
     return replace(plan, starts=starts)
 
 
-def run(plan: Plan, *agents: ScriptedAgent | Script, store: ListStore | None = None) -> tuple[RunFinished, list[Event]]:
+def run(plan, *agents, store=None):
     session, _ = session_of(plan, *agents, store=store)
     delivered: list[Event] = []
     return session.run(delivered.append), delivered
 
 
-def starts_of(events: Sequence[Event]) -> dict[int, set[int]]:
+def starts_of(events):
     """Start → sizes that it timed."""
     found: dict[int, set[int]] = {}
     for event in events:
@@ -66,14 +62,14 @@ def starts_of(events: Sequence[Event]) -> dict[int, set[int]]:
     return found
 
 
-def state_of(events: Sequence[Event]) -> RunState:
+def state_of(events):
     state = RunState()
     for event in events:
         state = state.apply(event)
     return state
 
 
-def test_each_start_times_the_cases_in_a_process_of_its_own() -> None:
+def test_each_start_times_the_cases_in_a_process_of_its_own():
     plan = starting(plan_of(32, 64, simulation=VARIED), 4)
     finished, events = run(plan, well, well, well, well)
     assert finished.status == "done"
@@ -90,7 +86,7 @@ def test_each_start_times_the_cases_in_a_process_of_its_own() -> None:
         assert max(medians) / min(medians) > 1.02  # starts differ
 
 
-def test_one_start_is_what_it_was() -> None:
+def test_one_start_is_what_it_was():
     plan = plan_of(32, simulation=VARIED)
     _, events = run(plan, well)
     assert starts_of(events) == {0: {32}}
@@ -98,14 +94,14 @@ def test_one_start_is_what_it_was() -> None:
     assert (row.own_comparison.starts, row.own_comparison.covers_starts) == (1, False)
 
 
-def test_a_folded_run_and_a_kept_one_are_the_same() -> None:
+def test_a_folded_run_and_a_kept_one_are_the_same():
     _, events = run(starting(plan_of(32, 64, simulation=VARIED), 3), well, well, well)
     for copy in (folded(events), folded(kept(events))):
         for key, row in state_of(events).rows.items():
             assert copy.rows[key].own_comparison == row.own_comparison
 
 
-def test_a_search_repeats_the_sizes_that_decide(cpugpu: CommandLine) -> None:
+def test_a_search_repeats_the_sizes_that_decide(cpugpu):
     outcome = cpugpu("run", "matmul", "--size", "16:2048", "--simulate", "cpu_start=0.14,gpu_start=0.1,drift_seed=5",
                      "--starts", 3, "--json")  # fmt: skip
     assert outcome.code == EXIT_OK, outcome.err
@@ -130,12 +126,12 @@ def test_a_search_repeats_the_sizes_that_decide(cpugpu: CommandLine) -> None:
         }
 
 
-def test_a_further_start_repeats_no_check_and_takes_only_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_further_start_repeats_no_check_and_takes_only_what_is_compared(monkeypatch):
     monkeypatch.setattr(event_clock, "boot_id", lambda: "this boot")
     checked: list[tuple[bool, bool]] = []
     plan = starting(replace(plan_of(32, 64, simulation=VARIED), metrics=model.METRICS), 3)
 
-    def noting(plan: Plan) -> list[Message]:
+    def noting(plan):
         messages = well(plan)
         clocks = [each.clock.elapsed_ns for each in messages if isinstance(each, model.ClockChecked)]
         results = [each.check for each in messages if isinstance(each, model.CaseFinished)]
@@ -152,7 +148,7 @@ def test_a_further_start_repeats_no_check_and_takes_only_what_is_compared(monkey
     assert kinds[False] > kinds[True]
 
 
-def test_starts_are_visited_in_turn(cpugpu: CommandLine) -> None:
+def test_starts_are_visited_in_turn(cpugpu):
     """A machine that slows down for a minute must not look like a slow start."""
     outcome = cpugpu("run", "matmul", "--size", "16,32", "--simulate", "default", "--starts", 4, "--json")
     assert outcome.code == EXIT_OK, outcome.err
@@ -166,13 +162,11 @@ def test_starts_are_visited_in_turn(cpugpu: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(("has_standby", "cores", "early"), [(False, 8, 4), (False, 2, 1), (True, 8, 1)])
-def test_with_a_core_for_each_all_starts_begin_before_timing(
-    has_standby: bool, cores: int, early: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_a_core_for_each_all_starts_begin_before_timing(has_standby, cores, early, monkeypatch):
     monkeypatch.setattr(procfs, "affinity_cores", lambda: range(cores))
     taken: list[int] = []
 
-    def first(plan: Plan) -> list[Message]:
+    def first(plan):
         taken.append(agents.taken)
         return well(plan)
 
@@ -184,9 +178,9 @@ def test_with_a_core_for_each_all_starts_begin_before_timing(
     assert starts_of(delivered).keys() == {0, 1, 2, 3}
 
 
-def test_a_start_that_never_answers_is_ended_alone() -> None:
+def test_a_start_that_never_answers_is_ended_alone():
     class Stubborn(ScriptedAgent):
-        def end(self, *, at_once: bool) -> None:
+        def end(self, *, at_once):
             super().end(at_once=at_once)
             if at_once:
                 self.say(KILLED)
@@ -199,7 +193,7 @@ def test_a_start_that_never_answers_is_ended_alone() -> None:
     assert starts_of(delivered)[2] == starts_of(delivered)[3] == {32, 64, 128}
 
 
-def test_memory_without_room_for_all_starts_times_fewer_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_without_room_for_all_starts_times_fewer_and_says_so(monkeypatch):
     monkeypatch.setattr(procfs, "available_memory_bytes", lambda: 2 * START_BYTES)
     finished, events = run(starting(three_cases(), 5), *[well] * 5)
     assert starts_of(events).keys() == {0, 1, 2}
@@ -217,9 +211,7 @@ def test_memory_without_room_for_all_starts_times_fewer_and_says_so(monkeypatch:
         (2, 60.0, 3.0, 2.0, 0),  # --max-seconds is over before torch is imported
     ],
 )
-def test_the_time_for_further_starts_decides_how_many_there_are(
-    cores: int, first_s: float, import_s: float, left_s: float, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_for_further_starts_decides_how_many_there_are(cores, first_s, import_s, left_s, count, monkeypatch):
     monkeypatch.setattr(procfs, "affinity_cores", lambda: range(cores))
     _, events = run(plan_of(16, 32, 64, 128, 256, 512), well)
     state = state_of(events)
@@ -229,7 +221,7 @@ def test_the_time_for_further_starts_decides_how_many_there_are(
     assert Visits(plan, state, first_s, left_s).count(4 if cores > 5 else 0) == count
 
 
-def test_a_start_that_dies_takes_only_its_own_times_along() -> None:
+def test_a_start_that_dies_takes_only_its_own_times_along():
     plan = starting(three_cases(), 4)
     finished, events = run(plan, well, well, dies_at(64), well)
     assert (finished.status, finished.exit_code) == ("done", EXIT_OK)
@@ -239,7 +231,7 @@ def test_a_start_that_dies_takes_only_its_own_times_along() -> None:
     assert {0, 1, 3} <= starts_of(events).keys()
 
 
-def test_starts_that_cannot_begin_leave_the_first_one() -> None:
+def test_starts_that_cannot_begin_leave_the_first_one():
     agents = [ScriptedAgent(well), *(ScriptedAgent(dead, ()) for _ in range(2))]
     for agent in agents[1:]:
         agent.say(*dead(three_cases()))
@@ -249,10 +241,10 @@ def test_starts_that_cannot_begin_leave_the_first_one() -> None:
     assert starts_of(events).keys() == {0}
 
 
-def test_a_case_that_fails_in_a_later_start_keeps_its_result() -> None:
+def test_a_case_that_fails_in_a_later_start_keeps_its_result():
     """As code whose side effect allows only one call, such as creating a folder."""
 
-    def fails(plan: Plan) -> list[Event]:
+    def fails(plan):
         assert plan.simulation is not None
         return list(well(replace(plan, simulation=replace(plan.simulation, error_size=64))))  # type: ignore[arg-type]
 
@@ -263,12 +255,12 @@ def test_a_case_that_fails_in_a_later_start_keeps_its_result() -> None:
     assert finished.message
 
 
-def test_a_stop_in_a_later_start_keeps_what_is_complete() -> None:
+def test_a_stop_in_a_later_start_keeps_what_is_complete():
     log: list[object] = []
     session, _ = session_of(starting(three_cases(), 3), well, well, well, store=ListStore(log))
     delivered: list[Event] = []
 
-    def deliver(event: Event) -> None:
+    def deliver(event):
         delivered.append(event)
         if isinstance(event, DeviceSampled) and event.start == 1:
             session.stop()
@@ -280,7 +272,7 @@ def test_a_stop_in_a_later_start_keeps_what_is_complete() -> None:
     assert all(row.status == "ok" for row in state_of(delivered).rows.values())
 
 
-def test_own_code_has_further_starts_and_compiles_only_in_the_first(cpugpu: CommandLine) -> None:
+def test_own_code_has_further_starts_and_compiles_only_in_the_first(cpugpu):
     """Only the agents know a workload of a person: every run of one ended as failed when its first start was done."""
     outcome = cpugpu("time", "x.cosh()", "--setup", "x = torch.rand(n)", "--n", "32,64", "--simulate", "default",
                      "--starts", 2, "--variant", "default,compiled", "--json")  # fmt: skip
@@ -289,13 +281,13 @@ def test_own_code_has_further_starts_and_compiles_only_in_the_first(cpugpu: Comm
     assert variants == {(0, "default"), (0, "compiled"), (1, "default")}
 
 
-def test_a_side_of_a_duet_has_one_start() -> None:
+def test_a_side_of_a_duet_has_one_start():
     asked = PlanRequest(("matmul",), sizes="16,32", starts=5)
     sides = [Side("old", "old"), Side("new", "new")]
     assert duet_plan(asked, sides, "process").starts == 1
 
 
-def test_what_has_one_start() -> None:
+def test_what_has_one_start():
     asked = PlanRequest(("matmul",), sizes="16,32", starts=5)
     assert build_plan(asked).starts == 5
     assert build_plan(replace(asked, repeat=2)).starts == 1
@@ -306,23 +298,21 @@ def test_what_has_one_start() -> None:
 
 
 @pytest.mark.parametrize("words", [("--repeat", 2), ("--worker", "thread"), ("--python", "a", "--python", "b")])
-def test_starts_are_refused_beside_what_has_one(words: tuple[object, ...], cpugpu: CommandLine) -> None:
+def test_starts_are_refused_beside_what_has_one(words, cpugpu):
     outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", 2, *words)
     assert outcome.code == EXIT_USAGE
     assert "--starts" in outcome.err
 
 
 @pytest.mark.parametrize("count", [0, 21])
-def test_a_number_out_of_range_is_refused(count: int, cpugpu: CommandLine) -> None:
+def test_a_number_out_of_range_is_refused(count, cpugpu):
     outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", count)
     assert outcome.code == EXIT_USAGE
     assert str(count) in outcome.err
 
 
 @pytest.mark.parametrize("value", ["0", "21", "five", "1.5"])
-def test_a_wrong_number_in_the_environment_is_refused_alike_by_command_app_and_api(
-    value: str, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_number_in_the_environment_is_refused_alike_by_command_app_and_api(value, cpugpu, monkeypatch):
     monkeypatch.setattr(cpugpu, "environment", partial(cpugpu.environment, CPUGPU_STARTS=value))
     command = cpugpu.here("run", "matmul", "--size", 16, "--simulate", "default")
     app = cpugpu.here("--simulate", "default")
@@ -333,14 +323,14 @@ def test_a_wrong_number_in_the_environment_is_refused_alike_by_command_app_and_a
     assert f"CPUGPU_STARTS {value!r}" in error.value.message
 
 
-def test_a_thread_has_one_start(cpugpu: CommandLine) -> None:
+def test_a_thread_has_one_start(cpugpu):
     outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--worker", "thread", "--json",
                      CPUGPU_STARTS="3")  # fmt: skip
     assert outcome.code == EXIT_OK, outcome.err
     assert starts_of(outcome.events).keys() == {0}
 
 
-def test_within_one_start_a_difference_is_judged_that_other_starts_refute() -> None:
+def test_within_one_start_a_difference_is_judged_that_other_starts_refute():
     """The devices are equal; the first start says otherwise."""
     equal = replace(QUICK, cpu_overhead_ns=1e6, launch_ns=0.5e6, sync_ns=0.5e6, cpu_start=0.14, gpu_start=0.1)
     words = Counter[str]()
@@ -354,11 +344,11 @@ def test_within_one_start_a_difference_is_judged_that_other_starts_refute() -> N
     assert words["5 undecided"] >= 7
 
 
-def test_no_row_names_a_winner_that_the_report_does_not(cpugpu: CommandLine) -> None:
+def test_no_row_names_a_winner_that_the_report_does_not(cpugpu):
     assert set().union(*(lost_winners(cpugpu, seed) for seed in range(1, 5))), "no row of one start lost its winner"
 
 
-def lost_winners(cpugpu: CommandLine, seed: int) -> set[str]:
+def lost_winners(cpugpu, seed):
     """Check every row of a run against its report; return the marks of rows that lost the winner of one start."""
     simulation = f"cpu_start=0.14,gpu_start=0.1,seed={seed}"
     outcome = cpugpu("run", "matmul", "--size", "16:2048", "--simulate", simulation, "--starts", 3, "--json")
@@ -381,7 +371,7 @@ def lost_winners(cpugpu: CommandLine, seed: int) -> set[str]:
     return marks
 
 
-def test_a_run_of_fewer_starts_than_asked_says_so() -> None:
+def test_a_run_of_fewer_starts_than_asked_says_so():
     _, events = run(starting(plan_of(32, simulation=VARIED), 3), well, well, well)
     whole = state_of(events)
     assert whole.run is not None

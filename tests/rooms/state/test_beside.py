@@ -6,9 +6,7 @@ import gzip
 import math
 import random
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
-from typing import Any
 
 import msgspec
 import pytest
@@ -250,7 +248,7 @@ def test_what_was_not_recorded_is_refused(cpugpu, file, words, cause, remedy):
     assert remedy in refused.err
 
 
-def changed(change: Callable[[dict[str, Any]], None]) -> bytes:
+def changed(change):
     """Return a file in which somebody changed a value."""
     found = msgspec.json.decode(msgspec.json.encode(reference()))
     change(found)
@@ -262,7 +260,7 @@ def with_first_time(value):
     return gzip.compress(msgspec.json.encode(reference()).replace(b'"latency":[', b'"latency":[' + value + b",", 1))
 
 
-def set_time(value: Any) -> Callable[[dict[str, Any]], None]:
+def set_time(value):
     return lambda found: found["cases"][0][4][0]["latency"].__setitem__(0, value)
 
 

@@ -212,11 +212,3 @@ def test_equal_devices_are_not_called_different(drift, least_ties):
     assert said[GPU_WINS] + said[CPU_WINS] <= 2
     assert said[TIE] + said[UNDECIDED] >= 238
     assert said[TIE] >= least_ties, "a protocol that never decides would pass as well"
-
-
-def test_seven_per_cent_are_found():
-    """method.md asks for 80 % within 40 rounds; measured: 91 %. Of 5 %, 47 % are found."""
-    slower = replace(EQUAL, cpu_overhead_ns=1.07 * 50e6, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.8)
-    said = verdicts(slower, sweeps=8)
-    assert said[GPU_WINS] >= 0.8 * 8 * CASES
-    assert said[CPU_WINS] == 0

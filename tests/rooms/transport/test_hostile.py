@@ -1,12 +1,9 @@
 """Agents that send impossible events, flood or die: the guard ends them, and runs and other hosts are unharmed."""
 
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import repeat
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -43,22 +40,22 @@ SENT = [name for name in VARIANTS if name not in IN_A_PROCESS and not name.start
 
 
 @pytest.fixture(scope="module")
-def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stream(tmp_path_factory):
     """Recording of a real agent's output."""
     return record(tmp_path_factory.mktemp("stream") / "recorded.ndjson")
 
 
 @pytest.fixture(scope="module")
-def recorded(stream: Path) -> Recorded:
+def recorded(stream):
     return Recorded(stream)
 
 
-def let_in(hello: Any, lines: Iterable[Any], planned: Plan | None = None) -> list[Event]:
+def let_in(hello, lines, planned=None):
     """Return the events that a guard of a plan lets through."""
     guard, reader = StreamGuard(), LineReader()
     events: list[Event] = []
 
-    def read(line: Any) -> None:
+    def read(line):
         chunk = encoded(line)
         guard.read(len(chunk))
         for each in reader.feed(chunk):
@@ -78,14 +75,14 @@ def let_in(hello: Any, lines: Iterable[Any], planned: Plan | None = None) -> lis
 
 
 @pytest.mark.parametrize("variant", SENT)
-def test_what_no_working_agent_sends_is_refused(variant: str, recorded: Recorded) -> None:
+def test_what_no_working_agent_sends_is_refused(variant, recorded):
     with pytest.raises(MisbehavedError) as caught:
         let_in(recorded.hello, lines_of(variant, recorded))
     assert caught.value.remedy
     assert len(str(caught.value)) < 500
 
 
-def test_only_code_with_an_implementation_for_each_device_is_refused_after_its_times(recorded: Recorded) -> None:
+def test_only_code_with_an_implementation_for_each_device_is_refused_after_its_times(recorded):
     refusal = {"event": "CaseFailed", "case": recorded.case, "device": "cpu", "kind": "refused",
                "message": "It never used the GPU.", "remedy": "Use it."}  # fmt: skip
     late = [*recorded.until("RunFinished"), *rising([refusal])]
@@ -99,26 +96,26 @@ def test_only_code_with_an_implementation_for_each_device_is_refused_after_its_t
 
 
 @pytest.mark.parametrize("variant", FACTS)
-def test_a_hello_with_impossible_facts_is_refused(variant: str, recorded: Recorded) -> None:
+def test_a_hello_with_impossible_facts_is_refused(variant, recorded):
     with pytest.raises(MisbehavedError):
         let_in(FACTS[variant](recorded), recorded.events)
 
 
 @pytest.mark.parametrize("variant", [name for name in HARMLESS if name not in IN_A_PROCESS])
-def test_what_is_only_odd_goes_through(variant: str, recorded: Recorded) -> None:
+def test_what_is_only_odd_goes_through(variant, recorded):
     events = let_in(recorded.hello, lines_of(variant, recorded))
     assert isinstance(events[-1], RunFinished)
     assert sum(isinstance(event, CaseFinished) for event in events) == 2
 
 
-def test_nothing_comes_in_before_the_plan(recorded: Recorded) -> None:
+def test_nothing_comes_in_before_the_plan(recorded):
     guard = StreamGuard()
     guard.event_on(encoded(recorded.hello).strip())
     with pytest.raises(MisbehavedError):
         guard.event_on(encoded(recorded.events[0]).strip())
 
 
-def test_an_import_is_told_only_by_agents_that_have_typed_code(recorded: Recorded) -> None:
+def test_an_import_is_told_only_by_agents_that_have_typed_code(recorded):
     told = b'{"event":"WorkloadsLoading","source":"/a.py, line 3","seq":%d}'
     for codes in ((), (own_code("x @ x"),)):
         guard = StreamGuard()
@@ -131,7 +128,7 @@ def test_an_import_is_told_only_by_agents_that_have_typed_code(recorded: Recorde
             guard.event_on(told % 4)
 
 
-def test_a_stop_is_believed_of_an_agent_that_was_asked_to_stop(recorded: Recorded) -> None:
+def test_a_stop_is_believed_of_an_agent_that_was_asked_to_stop(recorded):
     guard = StreamGuard()
     guard.event_on(encoded(recorded.hello).strip())
     guard.expect(plan())
@@ -139,7 +136,7 @@ def test_a_stop_is_believed_of_an_agent_that_was_asked_to_stop(recorded: Recorde
     assert guard.event_on(b'{"event":"RunFinished","status":"stopped","seq":9}')
 
 
-def test_what_a_wrapper_prints_before_its_agent_is_no_lie(recorded: Recorded) -> None:
+def test_what_a_wrapper_prints_before_its_agent_is_no_lie(recorded):
     """A login shell's banner may be long and look like anything."""
     noise = [b'{"event":"RunFinished","status":7}\n', b"x" * 3_000_000 + b"\n", *[b"Welcome!\n"] * (STRAY_LINES - 1)]
     guard, reader = StreamGuard(), LineReader()
@@ -152,7 +149,7 @@ def test_what_a_wrapper_prints_before_its_agent_is_no_lie(recorded: Recorded) ->
 
 
 @given(st.integers(0, 10**9))
-def test_random_faults_never_break_the_guard_nor_settle_a_case_twice(recorded: Recorded, seed: int) -> None:
+def test_random_faults_never_break_the_guard_nor_settle_a_case_twice(recorded, seed):
     try:
         events = let_in(recorded.hello, lines_of(f"mutation:{seed}", recorded))
     except (MisbehavedError, ProtocolError):
@@ -164,13 +161,13 @@ def test_random_faults_never_break_the_guard_nor_settle_a_case_twice(recorded: R
         assert len(settled) == len(plan().cases)
 
 
-def test_gigabytes_on_stderr_are_not_read_for_ever() -> None:
+def test_gigabytes_on_stderr_are_not_read_for_ever():
     guard = StreamGuard()
     with pytest.raises(MisbehavedError):
         list(map(guard.read_stderr, repeat(10**6, 1000)))
 
 
-def test_the_last_lines_of_a_flood_are_still_found() -> None:
+def test_the_last_lines_of_a_flood_are_still_found():
     lines = LastLines()
     lines.feed(b"y\n" * 30_000 + b"\x1b[2JSegmentation fault\n")
     lines.feed(b"core dumped\n")
@@ -181,7 +178,7 @@ def test_the_last_lines_of_a_flood_are_still_found() -> None:
 
 
 @pytest.fixture
-def deaf(tmp_path: Path, stream: Path) -> Iterator[AgentProcess]:
+def deaf(tmp_path, stream):
     """An agent on another host that says hello and never reads."""
     (host,) = hosts_of(["n1"], {"launcher": "local", "python": str(python_of(tmp_path, "reads-nothing", stream))})
     with closing(Agents(simulated=True, host=host)) as agents:
@@ -190,7 +187,7 @@ def deaf(tmp_path: Path, stream: Path) -> Iterator[AgentProcess]:
         yield agent
 
 
-def test_nobody_waits_for_an_agent_that_does_not_read(deaf: AgentProcess) -> None:
+def test_nobody_waits_for_an_agent_that_does_not_read(deaf):
     """A blocked thread would delay the heartbeats of all other hosts."""
     inbox = deaf.messages
     assert isinstance(inbox.get(timeout=100), Hello)
@@ -202,7 +199,7 @@ def test_nobody_waits_for_an_agent_that_does_not_read(deaf: AgentProcess) -> Non
     assert isinstance(inbox.get(timeout=100), AgentExited)
 
 
-def test_a_host_that_never_answers_its_plan_is_given_up(deaf: AgentProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_never_answers_its_plan_is_given_up(deaf, monkeypatch):
     inbox = deaf.messages
     assert isinstance(inbox.get(timeout=100), Hello)
     monkeypatch.setattr(agent_process, "ANSWER_LIMIT_S", 0.1)
@@ -214,7 +211,7 @@ def test_a_host_that_never_answers_its_plan_is_given_up(deaf: AgentProcess, monk
     assert gone.error.kind == TIMEOUT
 
 
-def test_an_agent_waits_when_nobody_takes_its_events() -> None:
+def test_an_agent_waits_when_nobody_takes_its_events():
     many = replace(plan(), cases=tuple(Case("matmul", size) for size in range(100, 200)))
     with closing(Agents(simulated=True)) as agents:
         agent = agents.take()
@@ -242,7 +239,7 @@ SOME = (
 """One of each kind."""
 
 
-def check_fleet(folder: Path, variants: tuple[str, ...], stream: Path) -> None:
+def check_fleet(folder, variants, stream):
     ended = watch(fleet_of(folder, variants, stream), folder / "history.db")
     assert ended.code == EXIT_CASES_FAILED
     good = ended.hosts.pop(GOOD)
@@ -254,13 +251,13 @@ def check_fleet(folder: Path, variants: tuple[str, ...], stream: Path) -> None:
     assert ended.peak_bytes < MOST_BYTES
 
 
-def test_hosts_that_misbehave_are_named_and_the_good_one_is_done(tmp_path: Path, stream: Path) -> None:
+def test_hosts_that_misbehave_are_named_and_the_good_one_is_done(tmp_path, stream):
     check_fleet(tmp_path, SOME, stream)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, len(BAD), 10))
-def test_every_kind_of_host_that_misbehaves(tmp_path: Path, stream: Path, first: int) -> None:
+def test_every_kind_of_host_that_misbehaves(tmp_path, stream, first):
     check_fleet(tmp_path, BAD[first : first + 10], stream)
 
 
@@ -273,9 +270,7 @@ def test_every_kind_of_host_that_misbehaves(tmp_path: Path, stream: Path, first:
         ("zero-times", EXIT_OK, "done"),
     ],
 )
-def test_an_agent_of_this_machine_is_guarded_too(
-    tmp_path: Path, stream: Path, variant: str, code: int, status: str
-) -> None:
+def test_an_agent_of_this_machine_is_guarded_too(tmp_path, stream, variant, code, status):
     python = python_of(tmp_path, variant, stream)
     words = ["run", "matmul", "--size", SIZES, "--simulate", FAST, "--json", "--starts", "1", "--python", str(python)]
     ended = watch(words, tmp_path / "history.db")

@@ -81,10 +81,3 @@ async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(store):
 
 
 # ------------------------------------------------------------------ keys that are impossible now
-
-
-async def test_on_a_page_it_is_said_in_the_last_line_and_goes_away():
-    async with opened() as pilot:
-        await pilot.press("m", "space")
-        assert "Pause: " in text_of(pilot, "#page-keys")
-        await settled(pilot, lambda: "back" in text_of(pilot, "#page-keys"))

@@ -46,16 +46,6 @@ async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_key
             assert key in lines[-1]
 
 
-async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart():
-    async with fake_run.opened(size=(120, 40)) as pilot:
-        await done_run(pilot)
-        text = "\n".join(await reads(pilot, "kernel-active"))
-        for column in ("95 % interval", "with copies", "limited by"):
-            assert column in text
-        assert pilot.app.screen.query_one(TimingTable).size.height - 1 == 7
-        assert pilot.app.screen.query_one("#chart").display
-
-
 async def test_at_200x60_workload_and_telemetry_stand_beside_the_table():
     async with fake_run.opened(size=(200, 60)) as pilot:
         await reads(pilot, "kernel-active")

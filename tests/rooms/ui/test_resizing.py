@@ -76,15 +76,3 @@ async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_bla
         await finish(pilot, session)
         await at(pilot, (80, 24))
         await settled(pilot, lambda: any("done, 7 cases" in line for line in screen_lines(pilot)))
-
-
-async def test_the_highlighted_row_stays_in_sight():
-    async with opened(size=(120, 40)) as pilot:
-        session = await start_run(pilot)
-        session.put(*whole_sweep(session.plan))
-        await finish(pilot, session)
-        pilot.app.screen.query_one(TimingTable).focus()
-        await pilot.press("G")
-        for size in [(40, 12), (60, 16), (120, 40), (60, 16), (80, 12), (200, 15), (60, 16)]:
-            await at(pilot, size)
-            await settled(pilot, lambda: any(line.lstrip("│ ").startswith("▸") for line in screen_lines(pilot)))

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, UsageError
-from cpugpu_tui.model import CodeTraced, DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
+from cpugpu_tui.model import DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
 from cpugpu_tui.session.typed_code import parameters
 
 PRODUCT = ("time", "x @ x", "--setup", "x = torch.rand(n, n)")
@@ -25,27 +25,11 @@ def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu):
     assert shlex.split(again.partition(" --simulate")[0]) == [*PRODUCT, "--n", "16:2048", "--starts", "1"]
 
 
-def test_the_history_lists_and_finds_typed_code_as_it_was_typed(cpugpu):
-    cpugpu.here(*PRODUCT, "--n", "64", "--simulate", FAST, *THREAD)
-    assert " x @ x " in cpugpu.here("history", "--filter", "@").out
-    cpugpu.here("run", "matmul", "--size", "64", "--simulate", FAST)
-    assert " matmul " in cpugpu.here("history").out
-
-
 def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu):
     cpugpu.here("time", "missing + 1", "--n", "64", *HERE)
     done = cpugpu.here("compare", "latest", "latest")
     assert (done.code, done.out) == (EXIT_USAGE, "")
     assert "No run of series 'latest' has a timed case." in done.err
-
-
-def test_this_cpu_runs_it_for_each_value_of_a_parameter(cpugpu):
-    words = ("time", "x * k", "-s", "x = torch.rand(n)", "--n", "64", "--let", "k=2,3", *HERE)
-    done = cpugpu(*words, "--json")
-    assert done.code == EXIT_OK, done.err
-    traced = [event for event in done.events if isinstance(event, CodeTraced)]
-    assert [event.operators for event in traced] == [1, 1]
-    assert len({event.case for event in traced}) == 2
 
 
 @pytest.mark.parametrize(

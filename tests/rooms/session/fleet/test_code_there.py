@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.helpers.command_line import PATIENCE_S, Outcome, Witness, next_event
+from tests.helpers.command_line import PATIENCE_S, Witness, next_event
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import fleet, inventory, objects, states
 from tests.helpers.fleet.sshd_server import host_lines, server
@@ -44,11 +44,11 @@ def node(tmp_path):
         yield node, inventory(tmp_path, text)
 
 
-def left_behind(tmp_path: Path) -> list[Path]:
+def left_behind(tmp_path):
     return [path for name in ("home", "temporary") for path in (tmp_path / name).rglob("*")]
 
 
-def receipt(outcome: Outcome) -> tuple[CodeTraced, ...]:
+def receipt(outcome):
     assert outcome.code == EXIT_OK, outcome.err
     traced = [event for event in outcome.events if isinstance(event, CodeTraced)]
     return tuple(replace(event, seq=0, wall_ns=0, mono_ns=0, peak_host_bytes=None) for event in traced)

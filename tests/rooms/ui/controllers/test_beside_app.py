@@ -1,7 +1,5 @@
 """The app on a machine without a GPU: one key sets its CPU beside a recorded one."""
 
-from pathlib import Path
-
 import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.looking import reads, screen_lines, shown, text_of
@@ -15,13 +13,13 @@ from cpugpu_tui.ui.screens.main import welcome_lines
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def recorded(monkeypatch, tmp_path):
     by_hash.cache_clear()
     monkeypatch.setattr("cpugpu_tui.state.reference.shipped", lambda: {"h100": packed(reference(simulated=False))})
 
 
 @pytest.mark.usefixtures("recorded")
-async def test_one_key_times_the_cpu_and_shows_it_beside_the_recorded_gpu() -> None:
+async def test_one_key_times_the_cpu_and_shows_it_beside_the_recorded_gpu():
     async with fake_run.opened() as pilot:
         app = pilot.app
         await fake_run.settled(pilot, lambda: app.state.agent_ready)
@@ -51,7 +49,7 @@ async def test_one_key_times_the_cpu_and_shows_it_beside_the_recorded_gpu() -> N
         await reads(pilot, "~ less certain: the GPU's times were recorded on another machine")
 
 
-async def test_without_a_gpu_the_first_screen_names_the_key() -> None:
+async def test_without_a_gpu_the_first_screen_names_the_key():
     backend = fake_run.FakeBackend(telemetry=fake_run.readings(gpus=0))
     async with fake_run.opened(fake_run.new_app(backend=backend)) as pilot:
         lines = welcome_lines(pilot.app.state, 100)

@@ -43,15 +43,6 @@ async def test_a_cpu_build_beside_a_gpu_offers_the_better_interpreter_and_p_take
         assert "Press p" not in joined(screen_lines(pilot))
 
 
-async def test_p_says_so_where_there_is_no_better_one():
-    backend = backend_with(None, torch_cuda="13.0")
-    async with opened(new_app(backend=backend), size=SMALL) as pilot:
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
-        await pilot.press("p")
-        await reads(pilot, "No better interpreter")
-        assert backend.python == ""
-
-
 class SearchingBackend(FakeBackend):
     """Its first search lasts until it is to stop."""
 

@@ -1,10 +1,7 @@
 """What `o` takes beside a code: another one, which `c` compares while both are timed, and another machine."""
 
-from typing import Any
-
 from tests.helpers.app.fake_run import opened, settled
 from tests.helpers.app.looking import screen_lines, table_of, text_of
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from cpugpu_tui.model import Simulation
@@ -18,7 +15,7 @@ SLOWER = Simulation(drift=0, first_call_ns=0, cpu_overhead_ns=200_000, launch_ns
 CODES = {"code": "x @ x", "against": "torch.mm(x, x)", "setup": "x = torch.rand(n, n)", "sizes": "64,2048"}
 
 
-async def type_code(pilot: Pilot[Any], **texts: str) -> None:
+async def type_code(pilot, **texts):
     await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("o")
     await settled(pilot, lambda: isinstance(pilot.app.screen, CodeForm))

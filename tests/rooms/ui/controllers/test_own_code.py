@@ -150,19 +150,6 @@ async def test_nothing_that_is_typed_runs_in_the_app(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-async def test_tab_completes_paths_and_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_model.py").write_text("def forward(x): ...\ndef backward(x): ...\n")
-    async with opened(size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        await pilot.press(*"my")
-        await settled(pilot, lambda: text_of(pilot, "#offers").split() == ["suggestions", "my_model.py:"])
-        await pilot.press("tab", "f", "tab")
-        assert form.query_one("#code", Input).value == "my_model.py:forward"
-        await pilot.press("tab")
-        assert form.focused is form.query_one("#setup")
-
-
 async def test_keys_that_are_typed_ahead_reach_their_fields() -> None:
     async with opened() as pilot:
         form = await open_form(pilot)

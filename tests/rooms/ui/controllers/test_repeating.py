@@ -266,18 +266,6 @@ async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brin
         assert "one row" not in title_of(pilot)
 
 
-async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_each_time():
-    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
-        await whole_series(pilot, ["3", "r"], 3)
-        await whole_series(pilot, ["R"], 1, gpu_factor=2.0)
-        await whole_series(pilot, ["3", "R"], 3, gpu_factor=1.2)
-        assert told(pilot, "GPU change") == "+20.0% slower"
-        assert "11-13 vs" in title_of(pilot)
-        await whole_run(pilot, 1.5)  # r: the whole again
-        assert len(table_of(pilot).row_keys) == 2
-        assert "14 vs" in title_of(pilot)
-
-
 # ------------------------------------------------------------------ the end of a long run
 
 

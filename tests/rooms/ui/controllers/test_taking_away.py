@@ -14,7 +14,6 @@ from cpugpu_tui.model import METRICS, Case, RunFinished, RunStarted
 from cpugpu_tui.thresholds import load
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.screens.form import ExportForm
-from cpugpu_tui.ui.screens.main import MainScreen
 
 
 class SavingBackend(FakeBackend):
@@ -111,22 +110,6 @@ async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operat
             await settled(pilot, lambda: pilot.app.state.thresholds is not None)
     found = load("thresholds.json", {})
     assert [each.operation for each in found.entries] == ["matmul", "matmul", "softmax", "softmax"]
-
-
-async def test_what_cannot_be_written_is_said_under_the_name(tmp_path):
-    async with opened() as pilot:
-        await done_run(pilot)
-        await ask(pilot, tmp_path)
-        assert "format" in hint(pilot)
-        pilot.app.screen.query_one(Input).value = str(tmp_path / "missing" / "x.md")
-        await pilot.press("enter")
-        assert "missing" in hint(pilot)
-        for name, at_fault in (("~nobody-of-that-name/x.md", "~nobody"), ("x" * 300 + ".md", "too long")):
-            pilot.app.screen.query_one(Input).value = name
-            await pilot.press("enter")
-            assert at_fault in hint(pilot)
-        await pilot.press("escape")
-        assert isinstance(pilot.app.screen, MainScreen)
 
 
 async def test_a_file_that_is_there_is_asked_for_twice(store, tmp_path):

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
-from tests.helpers.app.fake_run import new_app, opened, settled
+from tests.helpers.app.fake_run import opened, settled
 from tests.helpers.app.looking import screen_lines, text_of
-from tests.helpers.app.saved_runs import NOW_NS, SWEEP, HistoryBackend, app_with, list_runs, listed, stream
+from tests.helpers.app.saved_runs import NOW_NS, SWEEP, app_with, list_runs, listed, stream
 
 from cpugpu_tui.render.outcomes import Outcome
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -149,19 +149,6 @@ async def name_baseline(pilot, name):
     assert isinstance(box, BaselineBox)
     box.field.insert_text_at_cursor(name)
     await pilot.press("enter")
-
-
-async def test_marking_and_comparing_are_in_the_footer_of_the_smallest_terminal(store):
-    for run_id in "abc":
-        store.import_run(stream(run_id))
-    async with opened(new_app(backend=HistoryBackend(store)), (40, 12)) as pilot:
-        await list_runs(pilot)
-        assert "space mark" in text_of(pilot, "#page-keys")
-        await pilot.press("space", "j", "space")
-        for told in ("enter compare both", "esc clear marks"):
-            assert told in text_of(pilot, "#page-keys")
-        assert len(text_of(pilot, "#page-keys").rstrip()) <= 40
-        assert len(listed(pilot)) == 3
 
 
 def harmless(pilot, size):

@@ -104,16 +104,6 @@ async def test_what_was_asked_for_and_is_not_there_can_be_seen_and_taken_out():
         assert pilot.app.state.request.devices == ("auto",)
 
 
-async def test_the_list_is_left_at_its_ends_for_the_fields_above_and_below():
-    async with opened(size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        form.query_one("#devices").focus()
-        await pilot.press("up")
-        assert form.focused is form.query_one("#threads")
-        await pilot.press("down", "down", "down", "down")
-        assert form.focused is form.query_one("#repeat")
-
-
 async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monkeypatch):
     async with opened(size=(80, 24)) as pilot:
         asked: list[str] = []
@@ -199,16 +189,6 @@ async def test_what_cannot_be_run_yet_is_told_and_stands_there_again():
         await open_form(pilot)
         await pilot.press("backspace", "enter")
         assert (await session_of(pilot)).plan.search is not None
-
-
-async def test_during_a_run_enter_keeps_the_changes_for_the_next():
-    async with opened(size=(80, 24)) as pilot:
-        await reach_gap(pilot, await start_run(pilot))
-        await pilot.press("shift+tab")
-        await open_form(pilot)
-        assert "enter keep" in said(pilot)
-        await pilot.press("ctrl+u", *"8,16", "enter")
-        assert (len(pilot.app.backend.sessions), pilot.app.state.request.sizes) == (1, "8,16")
 
 
 def test_a_run_of_the_app_has_the_starts_of_the_command_or_those_of_its_field():
