@@ -5,16 +5,19 @@ The options are read from the commands themselves, so a new one without a wrong 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import typer
 from tests.helpers.command_line import ROOT, CommandLine
+from tests.helpers.fuzz.trying import limited_time
 from tests.helpers.golden import assert_golden
 
 from cpugpu_tui.cli.commands import app
@@ -284,5 +287,112 @@ def test_every_wrong_value_is_named_with_a_remedy_in_short_sentences(here: Comma
 
 def block(lines: list[str], text: str, code: int) -> str:
     """Return the first of the command lines that have this error, how many more there are, and the error."""
-    more = f"  (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-    return f"$ cpugpu-tui {lines[0]}{more}\n{text} [{code}]"
+    return f"$ cpugpu-tui {lines[0]}{more(lines)}\n{text} [{code}]"
+
+
+def more(lines: list[str]) -> str:
+    """Return how many lines follow the first one."""
+    return f"  (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+
+
+# ------------------------------------------------------------------ files
+
+TAKES_FILE = re.compile(r"FILE|PATH|PYTHON|CODE|SERIES|BASE|NEW|DIR|\.db|THRESHOLDS|STATEMENT")
+"""In the metavar of an option or argument that is a path, or a text with one."""
+
+NO_FILE = ("--setup", "--gpu-setup", "--against-setup", "fleet run --python", "fleet hosts --python",
+           "fleet gate --python", "fleet run --mnist", "run --mnist", "fleet run --export",
+           "--metrics", "reference make --out",
+           "thresholds verify WORKLOAD|FILE:FUNCTION|EXPRESSION")  # fmt: skip
+"""Lines of code, what is on another machine, what only some cases read, and what is tried at `run` or above."""
+
+KINDS = ("folder", "pipe", "null", "full", "notes", "closed")
+
+
+class StartedError(Exception):
+    """Raised where agents would be started: everything before has been checked."""
+
+
+def tried_files(words: str, command: Any, parameter: Any, known: set[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield files of every kind, and command lines that name them; one if the option is known from another command."""
+    name, metavar = name_of(parameter), str(parameter.metavar)
+    key = f"{words or 'app'} {name}"
+    if is_flag(parameter) or not TAKES_FILE.search(metavar) or {name, key} & {*NO_FILE, *NOT_TRIED}:
+        return
+    if name == "--db" and "--simulate" in {name_of(each) for each in command.params}:
+        return  # the run goes on, and its end says that it is not saved: test_bad_input.py
+    is_code = name in ("--on-cpu", "--on-gpu") or "STATEMENT" in name or "FUNCTION" in name or key == "time --against"
+    ending = ".py" if is_code or name == "--workloads" else ".json"
+    suffix = ":f" if is_code else ":1" if metavar in ("SERIES", "BASE", "NEW") else ""
+    rest = REMAINDER.get(key, REMAINDER.get(words or "app", ()))
+    rest = (*rest, "--n", "16:64") if "FUNCTION" in name and words != "thresholds verify" else rest
+    kinds = KINDS[:1] if name + metavar in known else KINDS
+    known.add(name + metavar)
+    for kind in kinds:
+        value = f"{kind}{ending}{suffix}"
+        option = [f"{name}={value}"] if name.startswith("-") else []
+        yield f"{kind}{ending}", [*words.split(), *rest, *option, *positionals(command, parameter, value)]
+
+
+def put_files(ending: str) -> None:
+    """Put a file of every kind here. Nobody can read `closed`, root neither."""
+    Path(f"folder{ending}").mkdir()
+    os.mkfifo(f"pipe{ending}")
+    for name, target in (("null", "/dev/null"), ("full", "/dev/full"), ("closed", "/proc/self/mem")):
+        Path(f"{name}{ending}").symlink_to(target)
+    Path(f"notes{ending}").write_text("These are notes of a person about cpugpu-tui.\n")
+
+
+def left(folder: Path) -> dict[str, object]:
+    """Return the files of a folder with what must not change: kind, and content of ordinary ones."""
+    return {path.name: (path.lstat().st_mode, path.read_text() if path.name.startswith("notes") else "")
+            for path in folder.iterdir() if path.name.startswith(KINDS)}  # fmt: skip
+
+
+def test_a_file_of_any_kind_is_taken_or_named_with_a_remedy(
+    here: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("cli.running.modes.Agents", "cli.running.in_turn.Agents", "session.session.Session.run"):
+        monkeypatch.setattr(f"cpugpu_tui.{part}", mock.Mock(side_effect=StartedError))
+    for ending in (".py", ".json"):
+        put_files(ending)
+    before, faults, found, known = left(tmp_path), [], dict[str, list[str]](), set[str]()
+    for words, command, parameter in parameters(typer.main.get_command(app)):
+        for file, line in tried_files(words, command, parameter, known):
+            try:
+                with limited_time():
+                    done = here.here(*line)
+            except StartedError:
+                continue
+            text = done.err.replace(f"{tmp_path}/", "").strip().rpartition("cpugpu-tui: ")[2]
+            shown = shlex.join(line)
+            faults += [
+                f"{shown}: {name} has changed" for name, was in before.items() if left(tmp_path).get(name) != was
+            ]
+            if done.code == 0:
+                continue
+            if done.code not in (EXIT_USAGE, EXIT_UNFIT) or file not in text or len(sentences(text)) < 2:
+                faults.append(f"{shown}: exit code {done.code}: {text or done.out[-500:]}")
+            faults += [f"{shown}: too long: {each}" for each in sentences(text) if len(each.split()) > LONGEST_SENTENCE]
+            found.setdefault(f"{text.replace(file, 'FILE')} [{done.code}]", []).append(shown)
+    assert not faults, "\n".join(faults)
+    assert_golden(
+        "files", "\n\n".join(f"$ cpugpu-tui {lines[0]}{more(lines)}\n{text}" for text, lines in found.items())
+    )
+
+
+SAME_FILE = (
+    "thresholds make matmul -o a.json --db a.json", "run quick --export a.json --db ./a.json",
+    "import run.json --db run.json", "gate --junit x.xml --summary ./x.xml", "history merge other.db --db other.db",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SAME_FILE)
+def test_two_options_with_the_same_file_are_refused(
+    words: str, cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of thresholds replaced the database that the run had just made."""
+    monkeypatch.chdir(tmp_path)
+    done = cpugpu.here(*words.split())
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "name the same file" in done.err

@@ -5,6 +5,8 @@ Scripts rely on the exit codes (docs/commands.md, "Exit codes"). They are define
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 
 EXIT_OK = 0
@@ -125,3 +127,12 @@ def _spelled(character: str) -> str:
 def print_notice(text: object) -> None:
     """Print an error or a notice as one printable line on stderr."""
     print(shown(str(text), 2 * LONGEST_NOTICE), file=sys.stderr)
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """Return what is at a path: `a file`, `a folder`, `a device or a pipe`; empty if nothing, or if nobody may look."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return ""
+    return "a file" if stat.S_ISREG(mode) else "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"

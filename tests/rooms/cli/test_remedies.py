@@ -34,7 +34,8 @@ def refused(cpugpu: CommandLine, *words: str) -> str:
     ("typed", "meant"),
     [("prune", ["history prune"]), ("themes", ["config themes"]), ("theme", ["--theme"]),
      ("version", ["--version"]), ("runz", ["run"]), ("quick", ["run quick"]),
-     ("verify", ["thresholds verify"]), ("shwo", ["show"]), ("hist", ["list", "history"]), ("delete", [])],
+     ("verify", ["thresholds verify"]), ("shwo", ["show"]), ("hist", ["list", "history"]), ("delete", ["rm"]),
+     ("help", ["--help"]), ("dance", [])],
 )  # fmt: skip
 def test_an_unknown_command_suggests_those_of_groups_as_well(typed: str, meant: list[str], cpugpu: CommandLine) -> None:
     suggested = " or ".join(f"'{name}'" for name in meant)
@@ -51,7 +52,15 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed: str, meant: 
      ("--simulate run quick", "'run' before it was taken for the value of --simulate."),
      ("time python train.py", "Write -- before a command: `cpugpu-tui time -- python train.py`."),
      ("time x@x --n 64 --beside h100", "run the same command without --beside on a machine that has one."),
-     ("time x @ x --n 64", "Quote code that has spaces: `cpugpu-tui time 'x @ x'`.")],
+     ("time x @ x --n 64", "Quote code that has spaces: `cpugpu-tui time 'x @ x'`."),
+     ("time x*x -setup x=1", "Did you mean --setup in place of -setup?"),
+     ("run matmul -size 8", "Did you mean --size in place of -size?"),
+     ("run matmul --size 16..64", "Did you mean 16:64?"), ("run matmul --size 16-64", "Did you mean 16:64?"),
+     ("run matmul --size 16;32;64", "Did you mean 16,32,64?"), ("survey matmul", "use --only."),
+     ("history rm 1", "Did you mean `cpugpu-tui rm`?"), ("history delete 1", "Did you mean `cpugpu-tui rm`?"),
+     ("tag +fast", "Write, for example, latest +fast."),
+     ("time /dev/null:f", "'/dev/null' is a device or a pipe, not a file of Python. Name a file that ends in .py"),
+     ("time --simulate default -- echo", "Remove --simulate, or unset CPUGPU_SIMULATE.")],
 )  # fmt: skip
 def test_what_was_meant_by_the_words_is_named(words: str, remedy: str, cpugpu: CommandLine) -> None:
     assert remedy in refused(cpugpu, *words.split())
@@ -70,6 +79,10 @@ def test_what_was_meant_by_the_words_is_named(words: str, remedy: str, cpugpu: C
 )  # fmt: skip
 def test_what_was_meant_by_the_words_about_saved_runs_is_named(words: str, remedy: str, one: CommandLine) -> None:
     assert remedy in refused(one, *(word.replace("_", " ") for word in words.split()))
+
+
+def test_a_command_in_quotes_is_no_statement(cpugpu: CommandLine) -> None:
+    assert "write it after --: `cpugpu-tui time -- python train.py`." in refused(cpugpu, "time", "python train.py")
 
 
 @pytest.mark.parametrize(

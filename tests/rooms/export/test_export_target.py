@@ -90,9 +90,13 @@ def test_a_place_where_nobody_may_look_is_said(tmp_path, words):
     words(done.stdout)
 
 
-@pytest.mark.parametrize("content", [b"mine", b"a,b\n1,2\n", b'{"a": 1}', b"# Notes\n| a |\n| --- |", b"\x89PNG"])
+@pytest.mark.parametrize("content", [
+    b"mine", b"a,b\n1,2\n", b'{"a": 1}', b"# Notes\n| a |\n| --- |", b"\x89PNG", b"# How I use cpugpu-tui\n",
+    b"## Our GPUs\ncpugpu-tui run\n| a |\n| :-- |", b"import cpugpu_tui\n", b'{"scripts": "cpugpu-tui"}',
+    b"SQLite format 3\0cpugpu",
+])  # fmt: skip
 def test_a_file_of_somebody_else_is_not_replaced(content, tmp_path):
-    """`thresholds make -o keep.txt` replaced it without a word."""
+    """`thresholds make -o keep.txt` replaced it without a word, and `--summary` one that names the program."""
     path = tmp_path / "keep.txt"
     path.write_bytes(content)
     with pytest.raises(UsageError) as error:

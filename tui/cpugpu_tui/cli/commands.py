@@ -6,8 +6,9 @@ The bodies import what they need: `--help` loads none of torch, textual, NVML, s
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from difflib import get_close_matches
 from types import ModuleType
@@ -39,6 +40,9 @@ NOT_RECORDED = (
 )
 """Message and remedy if another command is to set its work beside a recorded GPU."""
 
+MEANT = {"delete": "rm", "remove": "rm", "diff": "compare", "bench": "run", "benchmark": "run", "help": "--help"}
+"""Words that people try first → what they mean."""
+
 
 class _Commands(TyperGroup):
     """All commands. For an unknown one, suggest those of groups as well."""
@@ -54,6 +58,7 @@ class _Commands(TyperGroup):
         for group, command in self.commands.items():
             for name in getattr(command, "commands", ()):
                 names.setdefault(name, f"{group} {name}")
+        names.update(MEANT)
         near = [word] if word in names else get_close_matches(word, names, 3, LIKE)
         meant = f" Did you mean {' or '.join(repr(names[each]) for each in near)}?" if near else ""
         for parameter in self.params:
@@ -173,11 +178,34 @@ def run_command(began_s: float) -> int:
     except SystemExit:
         # typer turns a broken pipe into exit code 1, which means "a check failed".
         raise BrokenPipeError from None
+    except UsageError as error:
+        error.remedy = _with_two_dashes() or error.remedy
+        raise
     except Exception as error:
         # The class of typer's errors is private to typer.
         if not hasattr(error, "format_message"):
             raise
         raise _usage_error(error) from None
+
+
+def _with_two_dashes() -> str:
+    """Return the remedy for a long option with one dash: `-setup CODE` is read as `-s etup` and an argument."""
+    words = sys.argv[1:]
+    words = words[: words.index("--")] if "--" in words else words
+    found = next((word for word in words if re.fullmatch("-[a-z][a-z-]+", word) and words[0] != "tag"), "")
+    return f"Did you mean -{found} in place of {found}?" if found and f"-{found}" in _long_options() else ""
+
+
+def _long_options() -> set[str]:
+    """Return the options of all commands."""
+
+    def below(command: Any) -> Iterator[str]:
+        for parameter in command.params:
+            yield from parameter.opts
+        for each in getattr(command, "commands", {}).values():
+            yield from below(each)
+
+    return set(below(typer.main.get_command(app)))
 
 
 def needed(arguments: Sequence[str]) -> typer.Typer:
@@ -239,7 +267,13 @@ def _usage_error(error: Any) -> UsageError:
         return UsageError(*NOT_RECORDED)
     text = " ".join(error.format_message().split())
     command = context.command_path if context is not None else "cpugpu-tui"
-    remedy = f"See `{command} --help`."
+    remedy = _with_two_dashes() or f"See `{command} --help`."
+    if command.endswith(" survey") and text.startswith("Got unexpected extra"):
+        remedy = "To name workloads, use --only."
+    if unknown := re.match(r"No such command '([\w-]+)'", text):  # of a group
+        known = MEANT.get(unknown[1], unknown[1])
+        if any(known in _names(group) for group in app.registered_groups):
+            remedy = f"Did you mean `cpugpu-tui {known}`?"
     is_unknown_command = parameter is None and not hasattr(error, "option_name")  # typer has no class for it
     if command.endswith(" config") and is_unknown_command:
         from cpugpu_tui.config import config

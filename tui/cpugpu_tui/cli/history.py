@@ -218,6 +218,10 @@ def tag(given: RunsGiven) -> None:
     """
     from cpugpu_tui.cli.past_runs import reading, writing
 
+    if given.tagged.startswith("+"):
+        raise UsageError(
+            f"{given.tagged!r} is a tag, and a run comes first.", f"Write, for example, latest {given.tagged}."
+        )
     # For the same tag the last sign counts, as in `+a -a`.
     signs = {tag_word(change): change[:1] for change in given.changes or ()}
     with (writing if signs else reading)(given.database) as store:

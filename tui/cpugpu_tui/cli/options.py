@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import typer
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, kind_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
@@ -18,35 +18,23 @@ if TYPE_CHECKING:
 
 
 class NotANumber(typer.BadParameter):
-    """The value of an option or variable cannot be read as a number."""
+    """The value of an option or variable is no number."""
 
-    def __init__(self, value: object, wanted: str) -> None:
+    def __init__(self, value: str, wanted: str) -> None:
         super().__init__(f"{value!r} is not a {wanted}.")
-        self.value, self.wanted = str(value), wanted
+        self.value, self.wanted = value, wanted
 
 
-def whole_number(text: str) -> int:
-    """Return the whole number in a text. A parser of our own, because the errors of typer's differ by version.
+def reader(convert: Callable[[str], float], wanted: str) -> Callable[[str], float]:
+    """Return a parser of numbers, which raises `NotANumber`. The errors of typer's own differ by version."""
 
-    Raises:
-        NotANumber: it cannot be read as one.
-    """
-    try:
-        return int(text)
-    except ValueError:
-        raise NotANumber(text, "whole number") from None
+    def read(text: str) -> float:
+        try:
+            return convert(text)
+        except ValueError:
+            raise NotANumber(text, wanted) from None
 
-
-def number(text: str) -> float:
-    """Return the number in a text.
-
-    Raises:
-        NotANumber: it cannot be read as one.
-    """
-    try:
-        return float(text)
-    except ValueError:
-        raise NotANumber(text, "number") from None
+    return read
 
 
 def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
@@ -67,25 +55,36 @@ def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
 
 def typed(context: typer.Context) -> dict[str, str]:
     """Return the parameters that stand on the command line: name → the option or argument as people write it."""
-    sources = {each: context.get_parameter_source(each.name or "") for each in context.command.params}
-    return {
-        each.name or "": each.opts[0] if each.opts[0].startswith("-") else str(each.metavar)
-        for each, source in sources.items()
-        if source is not None and source.name == "COMMANDLINE"
-    }
+    sources = [(each, context.get_parameter_source(each.name or "")) for each in context.command.params]
+    given = (each for each, source in sources if source is not None and source.name == "COMMANDLINE")
+    return {each.name or "": _written(each) for each in given}
+
+
+def _written(parameter: Any) -> str:
+    return max(parameter.opts, key=len) if parameter.opts[0].startswith("-") else str(parameter.metavar)
 
 
 def refuse_beside(
     context: typer.Context, flag: str, is_refused: Callable[[str], bool], remedy: str = "Leave one of them out."
 ) -> None:
-    """Refuse parameters on the command line that have no meaning beside `flag`; `is_refused` takes their names.
-
-    Raises:
-        UsageError: one of them is given.
-    """
+    """Refuse parameters that have no meaning beside `flag` (UsageError); `is_refused` takes their names."""
     for name, option in typed(context).items():
         if is_refused(name):
             raise UsageError(f"{option} cannot be combined with {flag}.", remedy)
+
+
+def refuse_same_file(context: typer.Context, values: Mapping[str, Any]) -> None:
+    """Refuse two options with the same file (UsageError): what one of them writes, the other one would replace."""
+    named: dict[str, str] = {}
+    for each in context.command.params:
+        value, called = values.get(each.name or ""), _written(each)
+        for path in value if isinstance(value, (list, tuple)) else (value,):
+            kind = kind_of(os.path.expanduser(path)) if isinstance(path, Path) else "no path"
+            if kind in ("", "a file"):
+                place = os.path.abspath(os.path.expanduser(path))
+                other = named.setdefault(os.path.realpath(place) if kind else place, called)
+                if other != called:
+                    raise UsageError(f"{other} and {called} name the same file, {path}.", "Give each its own file.")
 
 
 # ------------------------------------------------------------------ kinds of options
@@ -111,8 +110,8 @@ def flag(name: str, text: str, env: str | None = None) -> Any:
     return typer.Option(name, help=text, envvar=env)
 
 
-count_of = partial(option, "COUNT", parser=whole_number)
-seconds = partial(option, "SECONDS", parser=number)
+count_of = partial(option, "COUNT", parser=reader(int, "whole number"))
+seconds = partial(option, "SECONDS", parser=reader(float, "number"))
 names_of = partial(argument, "PRESET|WORKLOAD", "Presets or workloads to run.")
 dtype_of = partial(option, "DTYPE")
 DTYPES = "float64, float32, tf32, bfloat16, float16, or an alias such as bf16 or half."
@@ -384,6 +383,7 @@ def takes(
 
     def decorate(body: Callable[[G], None]) -> Callable[[G], None]:
         def command(context: typer.Context, **values: Any) -> None:
+            refuse_same_file(context, values)
             body(kind(context, values))
 
         empty, by_name = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY

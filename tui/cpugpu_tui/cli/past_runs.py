@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import paths
-from cpugpu_tui.errors import StoreError, UsageError, print_notice
+from cpugpu_tui.errors import StoreError, UsageError, kind_of, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import counted, duration, size_text
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
@@ -34,7 +34,8 @@ def reading(database: Path | None, *, must_exist: bool = False) -> Iterator[Stor
         StoreError: it cannot be read.
     """
     path = paths.database_path(database)
-    none_saved = UsageError(f"No runs are saved yet in {path}.", "Save one with `cpugpu-tui run quick`.")
+    elsewhere = "" if database is None else f" --db {shlex.quote(str(database))}"
+    none_saved = UsageError(f"No runs are saved yet in {path}.", f"Save one with `cpugpu-tui run quick{elsewhere}`.")
     if must_exist and not path.exists():
         raise none_saved
     try:
@@ -100,9 +101,10 @@ def _file_and_name(text: str) -> tuple[Path | None, str]:
     file = paths.database_path(Path(head))
     if file.is_file():
         return file, name or "latest"
-    if "/" in head or file.suffix:
+    kind = kind_of(file)
+    if kind or "/" in head or file.suffix:
         raise UsageError(
-            f"Database {head} does not exist.",
+            f"{head} is {kind}, not a database." if kind else f"Database {head} does not exist.",
             "Give an existing database before the colon, for example other.db:latest.",
         )
     return None, text

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import platformdirs
 
-from cpugpu_tui.errors import StoreError, UsageError
+from cpugpu_tui.errors import StoreError, UsageError, kind_of
 from cpugpu_tui.machine.text import printable
 
 APP = "cpugpu-tui"
@@ -154,13 +154,9 @@ def prepare_folder(path: Path, create_parents: bool) -> None:
         raise StoreError(
             f"The folder {folder} of the database does not exist.", "Create it, or choose another file with --db."
         )
-    if path.exists() and not path.is_dir() and not path.is_file():
-        raise StoreError(f"The database '{path}' is a device or a pipe, not a file.", "Choose a file with --db.")
-    if path.is_dir():
-        raise StoreError(
-            f"The database '{path}' is a folder, not a file.",
-            f"Choose a file with --db, for example {path / 'results.db'}.",
-        )
+    if (kind := kind_of(path)) not in ("", "a file"):
+        example = f", for example {path / 'results.db'}" if kind == "a folder" else ""
+        raise StoreError(f"The database '{path}' is {kind}, not a file.", f"Choose a file with --db{example}.")
 
 
 # ------------------------------------------------------------------ files

@@ -92,6 +92,9 @@ def _parts(text: str) -> list[str]:
     return found
 
 
+_RANGE = re.compile(r"\d+:\d+")
+
+
 def _list_or_number(text: str) -> str:
     """Return digits and commas as a list, or without the commas if they separate the thousands of one number."""
     groups, is_grouped = text.split(","), bool(_GROUPED.fullmatch(text))
@@ -126,7 +129,10 @@ def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
         if abs(number) > MAX_SIZE:  # it may have more digits than a float can hold
             number = math.copysign(MAX_SIZE + 1, number) if isinstance(number, float) else number
     else:
-        raise FieldError(field, f"Invalid size {shown!r}.", remedy)
+        meant = re.sub(r"\s*(?:\.\.+|-|–|to)\s*", ":", text.strip(), count=1)
+        meant = meant if _RANGE.fullmatch(meant) else ",".join(text.replace(";", " ").split())
+        is_clear = bool(_RANGE.fullmatch(meant) or re.fullmatch(r"\d+(?:,\d+)+", meant)) and len(meant) <= 40
+        raise FieldError(field, f"Invalid size {shown!r}.", f"Did you mean {meant}?" if is_clear else remedy)
     if number != int(number):
         raise FieldError(field, f"The size {shown!r} is not a whole number.", remedy)
     if number < 1:

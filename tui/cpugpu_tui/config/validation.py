@@ -191,7 +191,7 @@ def read_text(path: Path) -> str:
         return data.decode("utf-8-sig")
     except OSError as error:
         raise TomlError(
-            path, None, f"Cannot read the file: {error.strerror}.", "Make it readable, or remove it."
+            path, None, f"Cannot read the file: {error.strerror}.", "Put a readable file there, or none."
         ) from error
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1

@@ -30,8 +30,13 @@ _UNFIT = {
     errno.EPERM: ("Cannot write {path}: permission denied.", _ELSEWHERE),
 }
 
-_MARKS = re.compile(rb'cpugpu|\A(?:run_id,series_id,|\{"event":")|\A## [^\n]+\n(?s:.*)\n\| :?-+')
-"""What each file that this program writes has: most name it, and CSV, events and Markdown begin like this."""
+_MARKS = re.compile(
+    rb'\{"format": ?"cpugpu-tui|\{"event":"|run_id,series_id,|(?:/\*|#) Made by cpugpu-tui'
+    rb"|(?:<|\x89PNG).*cpugpu|## [^\n]+\n.*(?:, run `[0-9a-f]+`\n|\n\| case \| time \|)", re.DOTALL
+)  # fmt: skip
+"""What each file that this program writes begins with or has. Notes and scripts of a person may name the program."""
+
+_DATABASE = b"SQLite format 3\0"
 
 MARKED_BYTES = 1_000_000
 """How much of a file is searched for it."""
@@ -100,9 +105,11 @@ def _require_ours(path: Path) -> None:
     """
     try:
         head = paths.read_at_most(path, MARKED_BYTES)
-    except OSError:  # there is none, or it may be written but not read
+    except FileNotFoundError:
         return
-    if head and not _MARKS.search(head):
+    if head.startswith(_DATABASE):
+        raise UsageError(f"{path} is a database.", "Choose another file.")
+    if head and not _MARKS.match(head):
         raise UsageError(f"{path} exists, and cpugpu-tui did not write it.", "Remove it first, or choose another file.")
 
 

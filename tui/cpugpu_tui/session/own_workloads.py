@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cpugpu_tui.config import paths
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, kind_of
 from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
 from cpugpu_tui.timing.channel import CODE, FILE, INSTALLED
 from cpugpu_tui.workloads import PRESETS, Preset, catalogue
@@ -90,8 +90,9 @@ def named_files(texts: Iterable[str]) -> tuple[str, ...]:
     """
     files = tuple(dict.fromkeys(map(paths.absolute, texts)))
     for file in files:
-        if not os.path.isfile(file):
-            raise UsageError(f"Workload file {file} not found.", "Create one with `cpugpu-tui new-workload NAME`.")
+        if (kind := kind_of(file)) != "a file":
+            trouble = f"is {kind}" if kind else "not found"
+            raise UsageError(f"Workload file {file} {trouble}.", "Create one with `cpugpu-tui new-workload NAME`.")
     return files
 
 

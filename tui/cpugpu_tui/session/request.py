@@ -229,4 +229,6 @@ def check_settings(request: PlanRequest) -> None:
     if request.scale not in model.SCALES:
         raise FieldError("scale", f"Invalid scale {request.scale!r}.", "Use full or small.")
     if request.own.has_commands and request.simulation is not None:
-        raise FieldError("simulation", "A command cannot run on a simulated machine.", "Remove --simulate.")
+        raise FieldError(
+            "simulation", "A command cannot run on a simulated machine.", "Remove --simulate, or unset CPUGPU_SIMULATE."
+        )

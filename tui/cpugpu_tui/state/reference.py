@@ -189,7 +189,7 @@ def find(name: str) -> Found:
         choices = f"Use {', '.join(known)}, or give" if known else "Give"
         remedy = f"{choices} the path of a file that `cpugpu-tui reference make` wrote."
         raise UsageError(f"Unknown reference {name!r}: {reason}.", remedy) from None
-    found = Found(read(data, printable(path.name, LONGEST_NAME)), sha256(data).hexdigest())
+    found = Found(read(data, printable(name, LONGEST_NAME)), sha256(data).hexdigest())
     _keep(found.sha256, data)
     return found
 

@@ -186,7 +186,8 @@ def sentence_for(error: Exception, path: Path) -> StoreError:
         if known is not None:
             kind = LockedError if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StoreError
             return kind(known[0].format(path=path), known[1])
-    return StoreError(f"Cannot use the database {path}: {error}.", _ELSEWHERE)
+    reason = error.strerror if isinstance(error, OSError) else error
+    return StoreError(f"Cannot use the database {path}: {reason}.", _ELSEWHERE)
 
 
 def locked(path: Path) -> StoreError:

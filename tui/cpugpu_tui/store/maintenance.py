@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpugpu_tui.errors import StoreError, UsageError
+from cpugpu_tui.errors import StoreError, UsageError, kind_of
 from cpugpu_tui.store import open_read_only, row_mapping, schema, version_at
 from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.database import Store
@@ -36,9 +36,9 @@ def merge(into: Store, path: Path) -> Merged:
         UsageError: the file does not exist, or is the database itself.
         StoreError: one of the databases cannot be used, or a newer version wrote the other one.
     """
-    if not path.is_file():
+    if (kind := kind_of(path)) != "a file":
         raise UsageError(
-            f"The file {path} does not exist.",
+            f"{path} is {kind}, not a database." if kind else f"The file {path} does not exist.",
             "Give the path of a database, for example a results.db copied from another machine.",
         )
     if path.samefile(into.path):

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cpugpu_tui.config.paths import read_at_most
-from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.errors import UnfitError, UsageError, kind_of
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry.sampler import Telemetry
@@ -51,12 +51,11 @@ class Recorder:
             # A trace holds command lines of other users, so only its owner may read it.
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
-            if path.is_file():
+            if (kind := kind_of(path)) in ("", "a file"):  # nothing is where a link leads
                 raise UsageError(
                     f"{path} already exists.", "Choose a new file, or delete the existing one first."
                 ) from None
-            kind = "folder" if path.is_dir() else "device or other special file"
-            raise UsageError(f"{path} is a {kind}.", "Give the path of a file that does not exist yet.") from None
+            raise UsageError(f"{path} is {kind}.", "Give the path of a file that does not exist yet.") from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise UsageError(

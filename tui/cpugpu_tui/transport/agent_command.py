@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
+from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError, kind_of
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport import launchers
 from cpugpu_tui.transport.agent_output import AgentExited
@@ -111,9 +111,13 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
     if python is None:
         # -P keeps a stray torch.py in the current folder from being imported.
         return [sys.executable, "-P", "-m", "cpugpu_tui.agent"], ()
-    found = shutil.which(os.path.expanduser(python))
+    path = os.path.expanduser(python)
+    found = shutil.which(path)
     if found is None:
-        raise UsageError(f"Interpreter {printable(python)!r} not found.", "Give the path of a Python that has torch.")
+        kind = kind_of(path)
+        unfit = f"is {kind}, and not executable" if kind == "a file" else f"is {kind}"
+        trouble = unfit if kind else "not found"
+        raise UsageError(f"Interpreter {printable(python)!r} {trouble}.", "Give the path of a Python that has torch.")
     descriptor = launchers.open_agent_zip()
     return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)
 

@@ -40,6 +40,8 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
     except BaseException as error:  # noqa: BLE001 - a file may raise anything while it is imported, SystemExit included
         message, remedy = described(error, module, path)
         file = f"{module.replace('.', '/')}.py"
+        if isinstance(error, ModuleNotFoundError) and path is None and os.path.exists(module):
+            remedy = f"{module} is here, but a file of Python ends in .py."
         if isinstance(error, ModuleNotFoundError) and path is None and os.path.isfile(file):
             remedy = f"To time the file, write {file}:{name}."
         raise UsageError(message, remedy) from None

@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, kind_of
 from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.caller_code import caller_code
@@ -58,6 +58,11 @@ def own_code(
     target = target or parse_target(statement)
     if target is None and statement.endswith(".py") and os.path.isfile(os.path.expanduser(statement)):
         raise UsageError(f"{quote(statement)} is a file.", f"Name a function that it defines: {statement}:FUNCTION.")
+    file, _, name = statement.rpartition(":")
+    if target is None and name.isidentifier() and (kind := kind_of(os.path.expanduser(file))):
+        raise UsageError(
+            f"{quote(file)} is {kind}, not a file of Python.", f"Name a file that ends in .py: FILE.py:{name}."
+        )
     sha256 = ""
     if target and target[0].endswith(".py"):
         path = os.path.abspath(os.path.expanduser(target[0]))

@@ -7,6 +7,7 @@ SyntaxError: ValueError for a null character, and MemoryError or RecursionError 
 from __future__ import annotations
 
 import ast
+import re
 import unicodedata
 import warnings
 from collections.abc import Iterator
@@ -42,7 +43,10 @@ def reading(text: str | bytes, what: str = "code") -> Iterator[None]:
         line, reason = "", str(error).rstrip(".") if isinstance(error, ValueError) else "it is nested too deeply"
         if isinstance(error, SyntaxError):
             line, reason = f", line {error.lineno}" if what == "setup" else "", error.msg.rstrip(".")
-        raise UsageError(f"Invalid {what} {quote(text)}{line}: {reason}.", "Correct the Python code.") from None
+        remedy = "Correct the Python code."
+        if isinstance(text, str) and re.match(r"(?:python[\d.]*|\./\S+|sh|bash)\s.{,60}$", text):
+            remedy = f"To time a command, write it after --: `cpugpu-tui time -- {text}`."
+        raise UsageError(f"Invalid {what} {quote(text)}{line}: {reason}.", remedy) from None
 
 
 def quote(text: object) -> str:
