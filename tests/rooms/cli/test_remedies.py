@@ -105,14 +105,6 @@ def test_a_baseline_is_advised_as_a_shell_reads_it(one: CommandLine) -> None:
     assert one.here("baseline", "my base", "latest").code == EXIT_OK
 
 
-def test_another_database_is_its_newest_run(one: CommandLine) -> None:
-    one.here(*MATMUL, "--db", "other.db")
-    named, alone = (one.here("compare", "latest", other).out for other in ("other.db:latest", "other.db"))
-    assert named == alone != ""
-    assert "Database missing.db does not exist." in refused(one, "compare", "missing.db", "latest")
-    assert "`cpugpu-tui history --db other.db`" in refused(one, "compare", "other.db:99", "latest")
-
-
 @pytest.mark.parametrize("words", [("new-workload", "mine"), ("telemetry", *SIMULATE, "--count", "1", "--record", "t")])
 def test_a_full_disk_leaves_no_empty_file_in_the_way_of_the_next_try(words: tuple[str, ...], one: CommandLine) -> None:
     """The next one said: t already exists, choose a new file."""

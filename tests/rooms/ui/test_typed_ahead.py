@@ -8,18 +8,6 @@ from tests.helpers.app.saved_runs import app_with, list_runs, stream
 
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.detail import DetailScreen
-from cpugpu_tui.ui.screens.help import HelpScreen
-from cpugpu_tui.ui.screens.main import MainScreen
-
-
-@pytest.mark.parametrize("second", ["enter", "escape", "ctrl+c"])
-async def test_a_box_that_is_closed_twice_closes_nothing_behind_it(second):
-    async with opened() as pilot:
-        await pilot.press("T")
-        send_at_once(pilot.app, "enter", second)
-        await settled(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
-        await pilot.press("?")
-        assert isinstance(pilot.app.screen, HelpScreen)
 
 
 async def test_what_is_typed_after_quitting_begins_no_run():

@@ -127,15 +127,6 @@ async def test_beside_a_run_it_cannot_be_measured_and_after_it_the_rows_stay(wor
         assert (pilot.app.state.run.rows, pilot.app.state.run.status) == (rows, "done")
 
 
-async def test_while_it_measures_nothing_is_run_and_x_stops_it():
-    async with opened() as pilot:
-        session = await measuring(pilot)
-        await pilot.press("r", "x")
-        await settled(pilot, lambda: "stopping" in text_of(pilot, "#page-title"))
-        assert session.asked == ["stop"]
-        assert pilot.app.backend.sessions == [session]
-
-
 async def test_what_could_not_be_measured_is_said_on_the_card_until_the_next_time():
     async with opened(new_app(backend=KnowingBackend(CPU))) as pilot:
         session = await measuring(pilot)

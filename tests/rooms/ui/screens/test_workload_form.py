@@ -115,18 +115,6 @@ async def test_during_a_run_no_agent_is_asked_and_its_own_devices_are_known(monk
         assert pilot.app.state.devices == DEVICES
 
 
-async def test_a_run_waits_for_no_survey(monkeypatch):
-    """The survey's agent imports torch: beside a run it would be in the times."""
-    order: list[str] = []
-    async with opened(size=(80, 24)) as pilot:
-        backend = pilot.app.backend
-        session = backend.session
-        monkeypatch.setattr(backend, "end_survey", lambda: order.append("survey ended"))
-        monkeypatch.setattr(backend, "session", lambda *given: order.append("run") or session(*given))
-        await start_run(pilot)
-        assert order == ["survey ended", "run"]
-
-
 async def test_the_time_is_that_of_an_earlier_run_or_said_to_be_unknown():
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
