@@ -377,7 +377,7 @@ def test_a_file_of_any_kind_is_taken_or_named_with_a_remedy(
             found.setdefault(f"{text.replace(file, 'FILE')} [{done.code}]", []).append(shown)
     assert not faults, "\n".join(faults)
     assert_golden(
-        "files", "\n\n".join(f"$ cpugpu-tui {lines[0]}{more(lines)}\n{text}" for text, lines in found.items())
+        "words/files", "\n\n".join(f"$ cpugpu-tui {lines[0]}{more(lines)}\n{text}" for text, lines in found.items())
     )
 
 
