@@ -16,14 +16,14 @@ MATMUL = ("run", "matmul", "--size", "8,16", "--rounds", "2", *SIMULATE)
 
 
 @pytest.fixture
-def one(cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def one(cpugpu, tmp_path, monkeypatch):
     """A folder, and a history of one run."""
     monkeypatch.chdir(tmp_path)
     assert cpugpu.here(*MATMUL).code == EXIT_OK
     return cpugpu
 
 
-def refused(cpugpu: CommandLine, *words: str) -> str:
+def refused(cpugpu, *words):
     """Return what is said of a wrong command line."""
     done = cpugpu.here(*words)
     assert (done.code, done.out) == (EXIT_USAGE, "")
@@ -37,7 +37,7 @@ def refused(cpugpu: CommandLine, *words: str) -> str:
      ("verify", ["thresholds verify"]), ("shwo", ["show"]), ("hist", ["list", "history"]), ("delete", ["rm"]),
      ("help", ["--help"]), ("dance", [])],
 )  # fmt: skip
-def test_an_unknown_command_suggests_those_of_groups_as_well(typed: str, meant: list[str], cpugpu: CommandLine) -> None:
+def test_an_unknown_command_suggests_those_of_groups_as_well(typed, meant, cpugpu):
     suggested = " or ".join(f"'{name}'" for name in meant)
     wanted = f"No such command '{typed}'.{f' Did you mean {suggested}?' if meant else ''} See `"
     assert wanted in refused(cpugpu, typed)
@@ -62,7 +62,7 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed: str, meant: 
      ("time /dev/null:f", "'/dev/null' is a device or a pipe, not a file of Python. Name a file that ends in .py"),
      ("time --simulate default -- echo", "Remove --simulate, or unset CPUGPU_SIMULATE.")],
 )  # fmt: skip
-def test_what_was_meant_by_the_words_is_named(words: str, remedy: str, cpugpu: CommandLine) -> None:
+def test_what_was_meant_by_the_words_is_named(words, remedy, cpugpu):
     assert remedy in refused(cpugpu, *words.split())
 
 
@@ -77,11 +77,11 @@ def test_what_was_meant_by_the_words_is_named(words: str, remedy: str, cpugpu: C
      ("history --filter n_>=_100", "Invalid condition '>='."),
      ("gate --against main", "Interpreter 'main' not found. Give the path of a Python that has torch.")],
 )  # fmt: skip
-def test_what_was_meant_by_the_words_about_saved_runs_is_named(words: str, remedy: str, one: CommandLine) -> None:
+def test_what_was_meant_by_the_words_about_saved_runs_is_named(words, remedy, one):
     assert remedy in refused(one, *(word.replace("_", " ") for word in words.split()))
 
 
-def test_a_command_in_quotes_is_no_statement(cpugpu: CommandLine) -> None:
+def test_a_command_in_quotes_is_no_statement(cpugpu):
     assert "write it after --: `cpugpu-tui time -- python train.py`." in refused(cpugpu, "time", "python train.py")
 
 
@@ -90,9 +90,7 @@ def test_a_command_in_quotes_is_no_statement(cpugpu: CommandLine) -> None:
     [(("x @ x",), "Make x in --setup, for example --setup 'x = torch.rand(n, n)'."),
      (("x.add_(1)", "--setup", "x = torch.rand(n)"), "Add --in-place")],
 )  # fmt: skip
-def test_the_remedy_of_a_failed_row_stands_below_the_table(
-    code: tuple[str, ...], remedy: str, cpugpu: CommandLine
-) -> None:
+def test_the_remedy_of_a_failed_row_stands_below_the_table(code, remedy, cpugpu):
     """The app showed it; the table of `time` said only what was wrong."""
     done = cpugpu.here("time", *code, "--n", "8,16", "--worker", "thread", "--no-ceilings")
     assert done.code == EXIT_CASES_FAILED
@@ -100,13 +98,13 @@ def test_the_remedy_of_a_failed_row_stands_below_the_table(
     assert remedy in cpugpu.here("show", "latest").out
 
 
-def test_a_baseline_is_advised_as_a_shell_reads_it(one: CommandLine) -> None:
+def test_a_baseline_is_advised_as_a_shell_reads_it(one):
     assert "`cpugpu-tui baseline 'my base' latest`" in refused(one, "compare", "my base")
     assert one.here("baseline", "my base", "latest").code == EXIT_OK
 
 
 @pytest.mark.parametrize("words", [("new-workload", "mine"), ("telemetry", *SIMULATE, "--count", "1", "--record", "t")])
-def test_a_full_disk_leaves_no_empty_file_in_the_way_of_the_next_try(words: tuple[str, ...], one: CommandLine) -> None:
+def test_a_full_disk_leaves_no_empty_file_in_the_way_of_the_next_try(words, one):
     """The next one said: t already exists, choose a new file."""
     before = sorted(Path().iterdir())
     limited = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *COMMAND, *words)
@@ -117,9 +115,7 @@ def test_a_full_disk_leaves_no_empty_file_in_the_way_of_the_next_try(words: tupl
 
 
 @pytest.mark.parametrize("words", ["history", "show", "export", "history prune --keep 1"])
-def test_without_a_history_on_a_read_only_disk_nothing_is_saved_yet(
-    words: str, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_history_on_a_read_only_disk_nothing_is_saved_yet(words, cpugpu, monkeypatch):
     """It said that the folder of the database cannot be created, and advised --no-save, which these do not have."""
     monkeypatch.setattr(paths, "data_dir", lambda: Path("/proc/cpugpu-tui"))
     monkeypatch.setattr(CommandLine, "environment", lambda self, **more: {})

@@ -42,16 +42,6 @@ async def at(pilot, size):
     await settled(pilot, lambda: tuple(pilot.app.screen.size) == size)
 
 
-async def test_a_small_terminal_names_a_run_only_while_there_is_one():
-    async with opened(size=(39, 12)) as pilot:
-        await settled(pilot, lambda: any("Needs 40x12" in line for line in screen_lines(pilot)))
-        assert not any("run" in line for line in screen_lines(pilot))
-        session = await start_run(pilot)
-        await settled(pilot, lambda: "run continues" in " ".join(map(str.strip, screen_lines(pilot))))
-        await finish(pilot, session)
-        await settled(pilot, lambda: "continues" not in " ".join(screen_lines(pilot)))
-
-
 async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_blank():
     async with opened(size=(80, 24)) as pilot:
         session = await start_run(pilot)

@@ -109,18 +109,6 @@ def only(monkeypatch, python):
     return folders
 
 
-async def test_where_torch_is_missing_p_starts_an_agent_that_has_it(bare_python, torch_python, tmp_path, monkeypatch):
-    folders = only(monkeypatch, torch_python)
-    app = CpuGpuApp(AppOptions(python=str(bare_python), database=tmp_path / "results.db"))
-    async with ShownApp(app) as pilot:
-        await reads(pilot, "Press p to use", "cannot import torch", "cannot run")
-        await pilot.press("p")
-        await settled(pilot, lambda: app.state.environment.get("interpreter") == str(torch_python))
-        await reads(pilot, "ready", "Press r")
-        assert "cannot" not in joined(screen_lines(pilot))
-    assert folders == [None], "nobody asked to run what lies in the current folder"
-
-
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch may be able to use a GPU")
 async def test_beside_a_driver_with_gpus_the_cpu_build_of_this_environment_is_found_lacking(
     fake_nvml, tmp_path, monkeypatch

@@ -2,23 +2,18 @@
 
 import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import FakeBackend, FakeSession, finish, new_app, opened, settled, whole_sweep
+from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, settled, whole_sweep
 from tests.helpers.app.fuzz import send_at_once
 from tests.helpers.app.looking import screen_lines, table_of, text_of
 from tests.helpers.app.saved_runs import app_with, open_newest, status, stream
 from textual.events import Paste
-from textual.pilot import Pilot
 from textual.widgets import Input
 
-from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.typed_code import CodeFields
-from cpugpu_tui.store import Store
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.code import CodeForm
 from cpugpu_tui.ui.screens.code_question import CodeQuestion, code_lines
@@ -28,35 +23,35 @@ from cpugpu_tui.workloads.own_code import own_code
 CODE = own_code("x @ x", "x = torch.rand(n, n)")
 
 
-def plan_with(*codes: OwnCode, sizes: str | None = "64,256,1024") -> Plan:
+def plan_with(*codes, sizes="64,256,1024"):
     return build_plan(PlanRequest(tuple(code.name for code in codes), sizes, own=OwnWorkloads(codes=codes)))
 
 
-async def ask_about_newest(pilot: Pilot[Any]) -> None:
+async def ask_about_newest(pilot):
     """Open the newest saved run and repeat it; its code is shown before it runs."""
     await open_newest(pilot)
     await pilot.press("r")
     await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
 
 
-def said(pilot: Pilot[Any]) -> str:
+def said(pilot):
     return " ".join(" ".join(line.replace("│", " ") for line in screen_lines(pilot)).split())
 
 
-async def open_form(pilot: Pilot[Any]) -> CodeForm:
+async def open_form(pilot):
     await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("o")
     await settled(pilot, lambda: isinstance(pilot.app.screen, CodeForm))
     return pilot.app.screen  # type: ignore[no-any-return]
 
 
-async def type_in(pilot: Pilot[Any], **texts: str) -> None:
+async def type_in(pilot, **texts):
     for name, text in texts.items():
         pilot.app.screen.query_one(f"#{name}", Input).value = text
     await pilot.pause()
 
 
-async def session_of(pilot: Pilot[Any], count: int = 1) -> FakeSession:
+async def session_of(pilot, count=1):
     await settled(pilot, lambda: len(pilot.app.backend.sessions) == count and pilot.app.gate.held)
     return pilot.app.backend.sessions[-1]  # type: ignore[no-any-return]
 
@@ -65,7 +60,7 @@ async def session_of(pilot: Pilot[Any], count: int = 1) -> FakeSession:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
-async def test_typed_code_is_run_and_listed_and_r_runs_it_again(size: tuple[int, int]) -> None:
+async def test_typed_code_is_run_and_listed_and_r_runs_it_again(size):
     async with opened(size=size) as pilot:
         await open_form(pilot)
         await type_in(pilot, code="x @ x", setup="x = torch.rand(n, n)", sizes="16:1024")
@@ -87,7 +82,7 @@ async def test_typed_code_is_run_and_listed_and_r_runs_it_again(size: tuple[int,
         assert (await session_of(pilot, 2)).plan.codes == (CODE,)
 
 
-async def test_parameters_make_rows_and_an_edited_entry_keeps_its_code() -> None:
+async def test_parameters_make_rows_and_an_edited_entry_keeps_its_code():
     async with opened() as pilot:
         await open_form(pilot)
         await type_in(pilot, code="x * k", setup="x = torch.rand(n)", sizes="64", lets="k=1,2; m=3")
@@ -121,9 +116,7 @@ async def test_parameters_make_rows_and_an_edited_entry_keeps_its_code() -> None
         ({"code": "1", "host": "n1 srun", "against": "2"}, "host", "three processes at the same time"),
     ],
 )
-async def test_what_is_wrong_stands_under_its_field_and_nothing_starts(
-    texts: dict[str, str], field: str, told: str
-) -> None:
+async def test_what_is_wrong_stands_under_its_field_and_nothing_starts(texts, field, told):
     async with opened(size=(80, 24)) as pilot:
         form = await open_form(pilot)
         await type_in(pilot, **texts)
@@ -135,7 +128,7 @@ async def test_what_is_wrong_stands_under_its_field_and_nothing_starts(
         assert pilot.app.backend.sessions == []
 
 
-async def test_nothing_that_is_typed_runs_in_the_app(tmp_path: Path) -> None:
+async def test_nothing_that_is_typed_runs_in_the_app(tmp_path):
     mark = tmp_path / "ran"
     (tmp_path / "own.py").write_text(f"open({str(mark)!r}, 'w')\ndef f(x): return x\n")
     async with opened() as pilot:
@@ -150,7 +143,7 @@ async def test_nothing_that_is_typed_runs_in_the_app(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-async def test_keys_that_are_typed_ahead_reach_their_fields() -> None:
+async def test_keys_that_are_typed_ahead_reach_their_fields():
     async with opened() as pilot:
         form = await open_form(pilot)
         send_at_once(pilot.app, *"x@x", "tab", *"x=n", "tab", *"64")
@@ -158,7 +151,7 @@ async def test_keys_that_are_typed_ahead_reach_their_fields() -> None:
         assert form._fields == CodeFields("x@x", "x=n", "64")
 
 
-async def test_the_keys_stay_in_sight_on_a_small_terminal_and_yes_is_chosen() -> None:
+async def test_the_keys_stay_in_sight_on_a_small_terminal_and_yes_is_chosen():
     async with opened(size=(40, 12)) as pilot:
         form = await open_form(pilot)
         await type_in(pilot, code="x.add_(1)", setup="x = torch.rand(8)")
@@ -173,7 +166,7 @@ async def test_the_keys_stay_in_sight_on_a_small_terminal_and_yes_is_chosen() ->
 # ------------------------------------------------------------------ code of saved runs
 
 
-async def test_code_of_a_saved_run_is_shown_and_runs_after_enter_alone(store: Store) -> None:
+async def test_code_of_a_saved_run_is_shown_and_runs_after_enter_alone(store):
     setup = "; ".join(f"a{number} = {number}" for number in range(60)) + "; x = torch.rand(n, n)"
     code = own_code("x @ x", setup)
     store.import_run(stream("a", replace(plan_with(code), seed=77)))
@@ -195,7 +188,7 @@ async def test_code_of_a_saved_run_is_shown_and_runs_after_enter_alone(store: St
         await session_of(pilot, 2)
 
 
-async def test_code_that_the_form_takes_from_the_history_is_confirmed_even_if_it_is_changed(store: Store) -> None:
+async def test_code_that_the_form_takes_from_the_history_is_confirmed_even_if_it_is_changed(store):
     store.import_run(stream("a", plan_with(CODE)))
     async with opened(app_with(store)) as pilot:
         form = await open_form(pilot)
@@ -210,7 +203,7 @@ async def test_code_that_the_form_takes_from_the_history_is_confirmed_even_if_it
         assert (await session_of(pilot)).plan.codes[0].statement == "x + x"
 
 
-async def test_a_file_that_changed_is_said(store: Store, tmp_path: Path) -> None:
+async def test_a_file_that_changed_is_said(store, tmp_path):
     file = tmp_path / "own.py"
     file.write_text("def f(n): return n\n")
     before = own_code(f"{file}:f")
@@ -236,9 +229,7 @@ async def test_a_file_that_changed_is_said(store: Store, tmp_path: Path) -> None
         assert len(pilot.app.backend.sessions) == 2
 
 
-async def test_a_file_that_is_edited_while_it_is_read_is_shown_again_before_it_runs(
-    store: Store, tmp_path: Path
-) -> None:
+async def test_a_file_that_is_edited_while_it_is_read_is_shown_again_before_it_runs(store, tmp_path):
     file = tmp_path / "own.py"
     file.write_text("def f(n): return n\n")
     store.import_run(stream("a", plan_with(own_code(f"{file}:f"))))
@@ -253,7 +244,7 @@ async def test_a_file_that_is_edited_while_it_is_read_is_shown_again_before_it_r
         assert (await session_of(pilot)).plan.codes == (own_code(f"{file}:f"),)
 
 
-async def test_a_file_that_is_deleted_while_it_is_read_runs_nothing(store: Store, tmp_path: Path) -> None:
+async def test_a_file_that_is_deleted_while_it_is_read_runs_nothing(store, tmp_path):
     file = tmp_path / "own.py"
     file.write_text("def f(n): return n\n")
     store.import_run(stream("a", plan_with(own_code(f"{file}:f"))))
@@ -266,9 +257,7 @@ async def test_a_file_that_is_deleted_while_it_is_read_runs_nothing(store: Store
 
 
 @pytest.mark.parametrize(("python", "is_shown"), [(None, True), ("/another/python", False)])
-def test_the_function_of_a_module_is_shown_and_not_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str | None, is_shown: bool
-) -> None:
+def test_the_function_of_a_module_is_shown_and_not_imported(tmp_path, monkeypatch, python, is_shown):
     (tmp_path / "bee_pkg").mkdir()
     (tmp_path / "bee_pkg" / "__init__.py").write_text("raise SystemExit\nfrom .inner import hum\n")
     (tmp_path / "bee_pkg" / "inner.py").write_text("def other(): ...\n\ndef hum(x):\n    return x * 440\n")
@@ -281,7 +270,7 @@ def test_the_function_of_a_module_is_shown_and_not_imported(
     assert not [name for name in sys.modules if name.startswith("bee_pkg")]
 
 
-async def test_a_setup_of_several_lines_is_offered_and_pasted() -> None:
+async def test_a_setup_of_several_lines_is_offered_and_pasted():
     lines = ("x = torch.rand(n)", "def f(x):", "    return x + 1")
     async with opened(size=(80, 24)) as pilot:
         form = await open_form(pilot)
@@ -298,7 +287,7 @@ async def test_a_setup_of_several_lines_is_offered_and_pasted() -> None:
         assert (await session_of(pilot, 2)).plan.codes[0].setup == lines
 
 
-def test_nothing_in_the_question_hides_code() -> None:
+def test_nothing_in_the_question_hides_code():
     code = replace(CODE, statement="x\u202e @ x\x1b[8m", target=("os", "system"))
     text = "".join(text for line in code_lines((code,), 70) for text, _ in line)
     assert "\\u202e" in text
@@ -311,7 +300,7 @@ def test_nothing_in_the_question_hides_code() -> None:
 # ------------------------------------------------------------------ without the app
 
 
-async def test_the_key_answers_in_a_demo_and_in_a_replay_with_why_not() -> None:
+async def test_the_key_answers_in_a_demo_and_in_a_replay_with_why_not():
     app = new_app(backend=FakeBackend())
     async with opened(app) as pilot:
         app.situate(replay=True)
@@ -320,7 +309,7 @@ async def test_the_key_answers_in_a_demo_and_in_a_replay_with_why_not() -> None:
         assert "Own code" in status(pilot)
 
 
-async def test_a_comment_as_code_is_an_error_in_the_form() -> None:
+async def test_a_comment_as_code_is_an_error_in_the_form():
     """It ended the app while it was typed."""
     async with opened() as pilot:
         await open_form(pilot)

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 from tests.helpers.app import fake_run
-from tests.helpers.app.saved_runs import HistoryBackend, stream
+from tests.helpers.app.saved_runs import HistoryBackend
 from tests.helpers.command_line import PATIENCE_S
 from tests.rooms.ui.screens.test_compare_screen import run_stream, status_of
 
 from cpugpu_tui.compare.changes import remark_on, series_before
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted, Simulation
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import measured
@@ -182,17 +181,6 @@ def test_a_machine_with_another_gpu_is_not_compared_with(store):
 
 
 # ------------------------------------------------------------------ reading between runs
-
-
-def test_once_a_run_has_begun_nothing_is_read(store):
-    store.import_run(stream("saved"))
-    app = fake_run.new_app(backend=HistoryBackend(store))
-    app.bridge._opened.set()
-    reader = QuietReader(app.bridge.between_runs)
-    assert reader.measured("saved") is not None
-    app.bridge.expect_series()
-    with pytest.raises(CpuGpuError, match="run"):
-        reader.runs(1)
 
 
 async def test_a_run_waits_for_the_step_of_reading_in_flight():

@@ -155,14 +155,6 @@ async def test_a_run_of_one_size_has_no_chart_and_leaves_its_lines_to_the_list_o
         await settled(pilot, lambda: workloads.size.height >= len(PRESETS))
 
 
-async def test_the_list_of_workloads_shows_all_presets_before_the_first_run_and_is_short_beside_a_chart():
-    async with opened(size=(120, 40)) as pilot:
-        workloads = pilot.app.screen.query_one("#workload")
-        await settled(pilot, lambda: workloads.size.height >= len(PRESETS))
-        await done_run(pilot)
-        await settled(pilot, lambda: workloads.size.height == 4)
-
-
 @pytest.mark.parametrize("size", [(120, 40), WIDE])
 async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size):
     async with opened(size=size) as pilot:

@@ -76,16 +76,6 @@ async def test_a_preset_is_highlighted_and_run():
         assert "+".join(pilot.app.state.request.names) == "vector-dot"
 
 
-async def test_arrows_and_pages_move_and_the_cursor_stays_in_sight():
-    async with opened(size=(60, 16)) as pilot:
-        await pilot.press(":", "down", "down", "up", *["pagedown"] * 3)
-        (chosen,) = [line for line in lines(pilot) if line.startswith("▸")]
-        assert "32 of" in text_of(pilot, "#hint")
-        assert chosen.strip()
-        await pilot.press(*["pageup"] * 9)
-        assert lines(pilot)[0].startswith("▸ Run ")
-
-
 async def test_in_the_history_it_acts_on_the_run_under_the_cursor_or_says_that_it_does_not(tmp_path, words):
     with closing(Store.open(tmp_path / "x.db")) as store:
         store.import_run(stream("one"))
