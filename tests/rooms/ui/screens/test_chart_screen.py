@@ -21,7 +21,6 @@ from cpugpu_tui.ui.chart import ChartPane, ChartScreen
 from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.workloads import PRESETS
 
 WIDE = (200, 60)
 
@@ -145,14 +144,6 @@ async def test_it_has_the_free_part_of_the_timings_and_stands_beside_the_table_i
             assert table.size.height >= 7
         await pilot.press("z")
         await settled(pilot, lambda: chart_pane.display and not pilot.app.screen.query_one("#telemetry").display)
-
-
-async def test_a_run_of_one_size_has_no_chart_and_leaves_its_lines_to_the_list_of_workloads():
-    async with opened(new_app(PlanRequest(names=("matmul",), sizes="64")), size=(120, 40)) as pilot:
-        workloads = pilot.app.screen.query_one("#workload")
-        await done_run(pilot)
-        assert not pilot.app.screen.query_one("#chart").display
-        await settled(pilot, lambda: workloads.size.height >= len(PRESETS))
 
 
 @pytest.mark.parametrize("size", [(120, 40), WIDE])

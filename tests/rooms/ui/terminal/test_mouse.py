@@ -1,6 +1,7 @@
 """The mouse: clicks, double clicks, the wheel, and invalid mouse input."""
 
 import sys
+from contextlib import closing
 from random import Random
 
 import psutil
@@ -8,8 +9,11 @@ import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.looking import done_run, screen_lines
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.app.saved_runs import app_with, list_runs, stream
+from textual import events
 
 from cpugpu_tui.render.columns import Key
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.panes.lines import PagedList, key_at
 from cpugpu_tui.ui.panes.status import KeysPane
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -85,6 +89,33 @@ async def test_a_click_highlights_a_workload_and_a_double_click_opens_its_form()
         assert not isinstance(pilot.app.screen, WorkloadForm)
         await pilot.click(options, offset=(3, 2), times=2)
         await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm))
+
+
+async def turn(pilot, kind, widget):
+    """Turn the wheel over a widget by one line."""
+    x, y = widget.region.offset
+    pilot.app.post_message(
+        kind(widget, x, y, 0, 1, button=0, shift=False, meta=False, ctrl=False, screen_x=x, screen_y=y)
+    )
+    await pilot.pause()
+
+
+async def test_the_wheel_moves_the_cursor_of_the_palette_and_of_pages(tmp_path):
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        for name in ("old", "new"):
+            store.import_run(stream(name))
+        async with opened(app_with(store), size=(80, 24)) as pilot:
+            await pilot.press(":")
+            await wheel_goes_there_and_back(pilot, "#found", "_index")
+            await pilot.press("escape")
+            await list_runs(pilot)
+            await wheel_goes_there_and_back(pilot, "#list", "index")
+
+
+async def wheel_goes_there_and_back(pilot, list_id, cursor):
+    for kind, place in ((events.MouseScrollDown, 1), (events.MouseScrollUp, 0)):
+        await turn(pilot, kind, pilot.app.screen.query_one(list_id))
+        assert getattr(pilot.app.screen, cursor) == place
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,6 @@ SWEEPS = 60
 COUNTED = 5
 LIMIT = 6000
 """Most bytes per second with eight GPUs at 200×60, one reading per second."""
-PAGE_LIMIT = 1400
-"""The same for the page of all GPUs at 120×40."""
-HISTORY = 160
-"""Readings after which the histories of that page are full."""
 
 
 @pytest.fixture
@@ -54,17 +50,6 @@ def test_eight_gpus_in_the_column_stay_within_six_kilobytes_a_second(app):
     written = bytes_of_a_sweep(app)
     print(f"{written:.0f} bytes a sweep")
     assert written <= LIMIT
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("app", "limit"), [((120, 40), PAGE_LIMIT), ((200, 60), LIMIT)], indirect=["app"])
-def test_the_page_of_eight_gpus_whose_every_value_jumps_stays_within_its_limit(app, limit):
-    app.send("\tz")
-    app.until_text("Processes")
-    written = bytes_of_a_sweep(app, sweeps=HISTORY, counted=12)
-    print(f"{written:.0f} bytes a sweep")
-    assert written <= limit
-    assert all(f"GPU {index} " in app.text for index in range(8)), "what was counted is the whole page"
 
 
 def test_a_run_beside_eight_gpus_of_the_real_library_stays_within_it(fake_nvml, tmp_path):
