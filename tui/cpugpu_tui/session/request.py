@@ -187,7 +187,7 @@ def reference_of(request: PlanRequest) -> Found | None:
     if {*request.devices} - {"auto", "cpu"} or request.parallel:
         raise FieldError(
             "devices", "--beside takes the GPU's times from a reference, so only the CPU is timed here.",
-            "Leave --device and --parallel out. `cpugpu-tui machine --beside` compares a GPU with a recorded one.",
+            "Leave --device and --parallel out. `cpugpu-tui machine --beside NAME` compares a GPU with a recorded one.",
         )  # fmt: skip
     return find_for(request.beside, is_simulated=request.simulation is not None)
 
