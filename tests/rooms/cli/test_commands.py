@@ -25,6 +25,8 @@ GROUPED = {"config": "config", "history": "history", "show": "history", "rm": "h
 WITHIN = {
     ("fleet", "hosts"): "run",
     ("fleet", "gate"): "gate",
+    ("fleet", "machine"): "health",
+    ("fleet", "doctor"): "health",
     ("reference", "make"): "reference",
     ("thresholds", "show"): "make",
 }

@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path, text, n
 
 def test_an_error_in_the_file_names_its_line(file):
     code = own_code(f"{file}:broken", lets=(("x", "torch.ones(n)"),))
-    inputs = CodeWorkload(code)._made(4, torch.float32, 1)
+    inputs = CodeWorkload(code).made(4, torch.float32, 1)
     with pytest.raises(TypeError) as error:
         inputs.function(*inputs)
     assert place_of(error.value, code) == "my_model.py, line 24: "

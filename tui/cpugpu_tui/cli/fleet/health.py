@@ -49,7 +49,7 @@ class MachineGiven(HealthGiven):
     "hosts host_names launcher node_python recorded max_seconds start_timeout at_once metrics json simulate",
 )  # fmt: skip
 def machine(given: MachineGiven) -> None:
-    """Measure the peak rates of every GPU of every host, and set them beside a recorded GPU.
+    """Set every GPU of every host beside a recorded one.
 
     Hosts that failed come first, then GPUs that are slower than cards of one model differ, then all others.
     Exit code: 0 nothing is slow, 1 a GPU is slow, 3 a host failed.
