@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NotANumber(typer.BadParameter):
-    """The value of an option or variable is no number."""
+    """The value of an option or variable is not a number."""
 
     def __init__(self, value: str, wanted: str) -> None:
         super().__init__(f"{value!r} is not a {wanted}.")

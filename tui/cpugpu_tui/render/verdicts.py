@@ -63,11 +63,11 @@ MARK_WORDS = {
     "too-noisy": "the 95 % interval contains 1 and is wider than 0.91 to 1.1",
     "tie-possible": "the 95 % interval excludes 1, but not a tie, a difference below 2 %",
     "rounds-disagree": "its first rounds had a winner, which the later ones do not confirm",
-    "few-rounds": "too few rounds for an interval, and no device was clearly faster in all of them",
+    "few-rounds": "too few rounds to be sure of a winner",
     "one-start": "it has a winner within its one start, but the starts of other sizes differ by more",
     RECORDED: "the GPU's times were recorded on another machine",
     INTERPOLATED: "the size lies between two recorded ones, where the recorded times show no step",
-    "unsure": "its own interval shows a winner, which is not sure enough among so many sizes",
+    "unsure": "its own rounds show a winner, which is not sure enough among so many sizes",
 }
 """Mark → its meaning."""
 
