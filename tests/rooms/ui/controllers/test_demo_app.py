@@ -144,6 +144,17 @@ async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short):
         assert pilot.app.state.run == short.runs[0].state
 
 
+async def test_an_opened_row_stays_when_the_next_run_begins(short):
+    async with demo(short, NEVER) as pilot:
+        await pilot.press("x")
+        await settled(pilot, lambda: pilot.app.state.run.finished is not None)
+        await pilot.press("enter")
+        await settled(pilot, lambda: "float32" in text_of(pilot, "#page-title"))
+        await settled(pilot, lambda: pilot.app.state.run.run.plan.name == "mnist-mlp" or pilot.app.bridge.stop())
+        await settled(pilot, lambda: "of the run before" in text_of(pilot, "#page-title"))
+        assert "95 % interval" in text_of(pilot, "#page-text")
+
+
 async def test_r_plays_it_again_from_the_beginning(short):
     async with demo(short) as pilot:
         await ended(pilot)

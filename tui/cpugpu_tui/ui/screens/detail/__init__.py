@@ -61,32 +61,39 @@ TIMED_ONCE = (
 
 
 class DetailScreen(Page):
-    """One row; it follows the run."""
+    """One row; it follows the run, and stays as it was once another run without this row has begun, as in the demo."""
 
     TOPIC = "detail"
 
     def __init__(self, state: AppState, key: str, glyphs: Glyphs) -> None:
         super().__init__(state, glyphs)
         self._key = key
+        self._run = state.run
+
+    def _followed(self) -> tuple[RunState, Row | None]:
+        if self._key in self.state.run.rows:
+            self._run = self.state.run
+        return self._run, self._run.rows.get(self._key)
 
     def page_title(self) -> Spans:
         """Return the case and its verdict."""
-        row = self.state.run.rows.get(self._key)
+        run, row = self._followed()
         if row is None:
             return ((f"{self._key} ", "title"), (" is not part of this run", "muted"))
-        case = replace(row.case, workload=run_name(self.state.run, row.case.workload, self.glyphs))
+        case = replace(row.case, workload=run_name(run, row.case.workload, self.glyphs))
         name = case_text(case, frozenset({"variant"}))
         others = case_text(case, frozenset({"variant", "dtype", "threads"})).removeprefix(name)
-        look = rows.look_of(self.state.run, self.glyphs, 9)
-        return ((f"{name} ", "title"), (" ", "text"), *rows.verdict(self.state.run, row, look), (f" {others}", "muted"))
+        look = rows.look_of(run, self.glyphs, 9)
+        earlier = "" if run is self.state.run else " of the run before"
+        return ((f"{name} ", "title"), (" ", "text"), *rows.verdict(run, row, look), (f" {others}{earlier}", "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the details of the row."""
-        row = self.state.run.rows.get(self._key)
+        run, row = self._followed()
         if row is None:
             return ()
         changes = self.state.changes if self.state.past is None else None
-        return detail_lines(row, self.state.run, width, self.glyphs, self.state.keymap, changes)
+        return detail_lines(row, run, width, self.glyphs, self.state.keymap, changes)
 
 
 def detail_lines(
