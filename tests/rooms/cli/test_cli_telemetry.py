@@ -62,7 +62,7 @@ SEEN: dict[str, tuple[TelemetryRead, ...]] = {
         tuple(sample(gpu(), problem=f"The driver has not answered for {s} s.") for s in (2, 3, 4)),
     "a lost GPU keeps its name": (sample(gpu(), gpu(1)), sample(DEAD, gpu(1))),
     "a GPU that never answered": (sample(UNREAD),),
-    "a GPU that comes back": (sample(gpu()), sample(problem="AgentExited."), sample(WAKING), sample(gpu())),
+    "a GPU that comes back": (sample(gpu()), sample(problem="Gone."), sample(WAKING), sample(gpu())),
     "another GPU in its place": (sample(gpu()), sample(replace(WAKING, uuid="GPU-other"))),
     "throttled": (sample(replace(CAPPED, throttle=("power-capped", "thermal"))),),
     "throttled between two readings, beside others": (sample(replace(CAPPED, processes=(STRANGER, OURS))),),

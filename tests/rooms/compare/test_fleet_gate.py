@@ -73,7 +73,7 @@ def test_one_file_cannot_be_both_reports(cpugpu, tmp_path):
         "fleet", "gate", "-w", "n1", "--baseline", "main", "--junit", report, "--summary", tmp_path / "." / "gate.txt"
     )
     assert outcome.code == EXIT_USAGE
-    assert "both reports" in outcome.err
+    assert "Give each its own file." in outcome.err
     assert not report.exists()
 
 

@@ -17,7 +17,7 @@ RUN = ("run", "--simulate", FAST, "matmul", "--size", "16,64,256")
 @pytest.fixture
 def full_disk(small_disk):
     """A disk with an old export and no room left."""
-    (small_disk / "x.json").write_text("old cpugpu-tui export")
+    (small_disk / "x.json").write_text('{"event":"old"}')
     with pytest.raises(OSError, match="No space"):
         write_for_ever(small_disk / "ballast")
     return small_disk
@@ -28,7 +28,7 @@ def test_an_export_that_does_not_fit_leaves_the_old_file(cpugpu, full_disk):
     done = cpugpu.here("export", "-o", full_disk / "x.json")
     assert done.code == EXIT_UNFIT
     assert (done.err.count(f"{full_disk}/x.json"), done.err.count("full"), done.err.count("\n")) == (1, 1, 1)
-    assert (full_disk / "x.json").read_text() == "old cpugpu-tui export"
+    assert (full_disk / "x.json").read_text() == '{"event":"old"}'
     assert sorted(path.name for path in full_disk.iterdir()) == ["ballast", "x.json"]
 
 
@@ -38,7 +38,7 @@ def test_a_run_whose_files_do_not_fit_is_kept_and_shown(cpugpu, full_disk):
     assert (done.code, done.err.count("full")) == (EXIT_UNFIT, 2)
     assert "Traceback" not in done.err
     assert "run 1" in done.out
-    assert (full_disk / "x.json").read_text() == "old cpugpu-tui export"
+    assert (full_disk / "x.json").read_text() == '{"event":"old"}'
     assert cpugpu.here("show", "1").code == 0
 
 

@@ -20,7 +20,7 @@ def assert_said_well(error):
     """Assert that an error has a sentence of cause and one of remedy, without names of exceptions."""
     assert error.exit_code == EXIT_USAGE
     for sentence in (error.message, error.remedy):
-        assert re.fullmatch(r"[^\n]+[.…]", sentence), sentence
+        assert re.fullmatch(r"[^\n]+[.…?]", sentence), sentence
         assert "Error" not in sentence
 
 

@@ -34,7 +34,7 @@ def test_what_a_search_adds_and_what_concerns_no_case_is_folded_too():
         model.CaseStarted(case=key),
         model.Progressed(case=key, device="cpu", phase="round"),
         model.DeviceSampled(case=key, device="cpu", round_index=1, calls_per_block=1, samples={"latency": (5.0,)}),
-        model.CaseFailed(case=key, kind="crashed", message="AgentExited.", remedy=""),
+        model.CaseFailed(case=key, kind="crashed", message="Gone.", remedy=""),
         model.CaseStarted(case=key),
         model.CaseFinished(case=key),
         energy,

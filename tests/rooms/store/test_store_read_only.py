@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from tests.rooms.store.test_store_open import STARTED, without_root
 
-from cpugpu_tui.cli import history
-from cpugpu_tui.cli.history import HistoryGiven, show
+from cpugpu_tui.cli.history import HistoryGiven, history, show
 from cpugpu_tui.cli.options import Given
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished

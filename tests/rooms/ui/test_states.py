@@ -161,7 +161,7 @@ async def test_a_torch_that_can_use_no_gpu(
     ("has_python", "sentences"),
     [
         state("torch-missing", True, ("ModuleNotFoundError: No module named 'torch'", "--python PATH", "cannot run")),
-        state("no-such-interpreter", False, ("interpreter", "--python PATH", "cannot run")),
+        state("no-such-interpreter", False, ("interpreter", "not found", "cannot run")),
     ],
 )
 async def test_an_interpreter_that_will_not_do(bare_python, tmp_path, has_python, sentences):

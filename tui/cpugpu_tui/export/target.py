@@ -32,7 +32,8 @@ _UNFIT = {
 
 _MARKS = re.compile(
     rb'\{"format": ?"cpugpu-tui|\{"event":"|run_id,series_id,|(?:/\*|#) Made by cpugpu-tui'
-    rb"|(?:<|\x89PNG).*cpugpu|## [^\n]+\n.*(?:, run `[0-9a-f]+`\n|\n\| case \| time \|)", re.DOTALL
+    rb"|(?:<|\x89PNG).*cpugpu|## [^\n]+\n.*(?:, run `[0-9a-z-]+`\n|\n\| case \| time \|)"
+    rb"|\x1f\x8b.{8}cpugpu-tui|# (?:HELP|TYPE|UNIT) cpugpu", re.DOTALL
 )  # fmt: skip
 """What each file that this program writes begins with or has. Notes and scripts of a person may name the program."""
 

@@ -113,7 +113,7 @@ async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operat
 
 
 async def test_a_file_that_is_there_is_asked_for_twice(store, tmp_path):
-    (tmp_path / "x.md").write_text(old := "an older export of cpugpu-tui")
+    (tmp_path / "x.md").write_text(old := '{"event":"older"}')
     async with opened(new_app(backend=SavingBackend(store))) as pilot:
         await done_run(pilot)
         keep_run(store, pilot)
