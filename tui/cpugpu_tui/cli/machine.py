@@ -88,7 +88,7 @@ class MachineGiven(opt.Given):
 
     measure: Annotated[bool, opt.flag("--measure", "Measure now. Uses all cores and the GPU for about 20 s.")] = False
     beside: Annotated[str | None, opt.option(
-        "NAME|FILE", "Measure this machine's GPUs and set them beside a recorded one: h100 or a file."
+        "NAME|FILE", "Measure this machine's GPUs and set them beside a recorded one: h100, h200 or a file."
     )] = None  # fmt: skip
 
 

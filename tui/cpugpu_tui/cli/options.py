@@ -190,7 +190,7 @@ class Given:
         "--energy", "Also measure the energy of a call in joules. Adds 2 s for each case and device."
     )] = False  # fmt: skip
     beside: Annotated[str | None, option(
-        "NAME|FILE", "Time the CPU alone, and set it beside the recorded times of a GPU: h100 or a file."
+        "NAME|FILE", "Time the CPU alone, and set it beside the recorded times of a GPU: h100, h200 or a file."
     )] = None  # fmt: skip
     cache: Annotated[str, option(
         "STATE", "State of the caches when kernel time is measured: cold (emptied first) or warm."

@@ -41,7 +41,7 @@ class HealthGiven(opt.Given):
 class MachineGiven(HealthGiven):
     """The options of `fleet machine`."""
 
-    recorded: Annotated[str, opt.option("NAME|FILE", "Recorded GPU: h100 or a file.", "--beside")]
+    recorded: Annotated[str, opt.option("NAME|FILE", "Recorded GPU: h100, h200 or a file.", "--beside")]
 
 
 @opt.takes(
