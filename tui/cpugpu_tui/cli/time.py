@@ -182,10 +182,15 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> 
     from cpugpu_tui.cli.fleet.running import HostsRequest
     from cpugpu_tui.errors import print_notice
     from cpugpu_tui.session.sent_files import files_of, sent_text
+    from cpugpu_tui.transport.interpreter_search import AUTO
 
     if given.worker == "thread":
         raise UsageError("--worker thread runs in this process.", "Leave out --worker thread or --host.")
-    python = given.pythons[0] if given.pythons else None
+    python = (
+        given.pythons[0] if given.pythons and "pythons" in opt.typed(given.context) else None
+    )  # no variable of here
+    if python == AUTO:
+        raise UsageError("--python auto searches this machine.", "Give the path of the Python on the other one.")
     files = files_of(codes)
     names = tuple(given.host_names or ())
     hosts = HostsRequest(given.hosts, names, given.launcher, python, given.start_timeout).hosts()
@@ -196,7 +201,7 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> 
                          "Run this program there: srun --pty cpugpu-tui time …")  # fmt: skip
     if text := sent_text(files, codes, [host.host for host in hosts]):
         print_notice(text)
-    return replace(options, python=None, host=hosts[0], files=files, hello_limit_s=given.start_timeout)
+    return replace(options, python=python, host=hosts[0], files=files, hello_limit_s=given.start_timeout)
 
 
 def check_pair(given: TimeGiven) -> None:
@@ -218,7 +223,8 @@ def check_pair(given: TimeGiven) -> None:
         if not given.several and "band" in opt.typed(given.context):
             raise UsageError("--band needs two sides to compare.", "Add --against CODE, or repeat --python.")
     elif given.several:
-        raise UsageError(f"{option} cannot be combined with several --python.", "Compare one pair at a time.")
+        raise UsageError(f"{option} cannot be combined with several --python.",
+                         f"Repeat the command for each --python, or leave out {option} to compare them.")  # fmt: skip
     if given.against_variant is not None:
         for name in (given.against_variant, given.variant or "default"):
             if name not in ("default", COMPILED):

@@ -6,13 +6,14 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.config.validation import Text, Texts, TomlError, TomlFile, read_text, value_text
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
@@ -69,6 +70,8 @@ class Host:
     """GPUs to request from Slurm; None for all of the node."""
     cpus: int | None = None
     """CPUs to request from Slurm; None for all of the node."""
+    file: str = ""
+    """The inventory or list that names it; empty without one."""
 
 
 def check_host(text: str) -> str:
@@ -133,7 +136,7 @@ def read_hosts(path: Path, defaults: Mapping[str, Any] | None = None) -> tuple[H
     """
     hosts = (_from_toml if path.suffix == ".toml" else _from_lines)(path, defaults or {})
     try:
-        return checked(hosts)
+        return checked(replace(host, file=absolute(str(path))) for host in hosts)
     except UsageError as error:
         raise TomlError(path, None, error.message, error.remedy) from None
 

@@ -29,7 +29,7 @@ _EMPTIED: dict[str, Any] = {"argv": [], "user": None, "command": None, "pci_bus_
 _HOSTS = frozenset({"hostname", "fleet_host", "host"})
 """Fields that hold host names."""
 
-_PATHS = frozenset({"interpreter", "python_option", "mnist", "path"})
+_PATHS = frozenset({"interpreter", "python_option", "mnist", "path", "hosts_file"})
 """Fields that hold paths, absolute or relative."""
 
 _WORDS = frozenset(

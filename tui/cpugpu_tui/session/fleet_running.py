@@ -225,7 +225,8 @@ class _ConnectSlot:
 def facts_of(host: Host | None, fleet_id: str = "") -> dict[str, Any]:
     """Return the facts about host and fleet for a run's environment; nothing for a run on this machine."""
     fleet = {"fleet": fleet_id} if fleet_id else {}
-    return {} if host is None else {**fleet, "fleet_host": host.host, "launcher": host.launcher}
+    file = {"hosts_file": host.file} if host is not None and host.file else {}
+    return {} if host is None else {**fleet, "fleet_host": host.host, "launcher": host.launcher, **file}
 
 
 def fleet_devices(plan: Plan, asked: Sequence[str] | None) -> Plan:
@@ -248,7 +249,7 @@ def _changed(error: CpuGpuError) -> HostChanged:
     if isinstance(error, HostError):
         return HostChanged(error.kind, error.message, error.remedy)
     if isinstance(error, NoTorchError):
-        remedy = "Set `python` in the hosts file to an interpreter that has torch, or load one in `pre`."
+        remedy = "Name one that has torch with --python or in the hosts file, or load one in `pre`."
         return HostChanged(NO_TORCH, error.message, remedy)
     states = {MisbehavedError: MISBEHAVING, ProtocolError: VERSION}
     return HostChanged(states.get(type(error), CRASHED), error.message, error.remedy)

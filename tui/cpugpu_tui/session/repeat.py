@@ -107,8 +107,9 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     fleet = facts.get("fleet_host") is not None
     end = words.index("--") if "--" in words else len(words)  # before the words of a command, in a duet of two
     (command, *rest), argv = words[:end], (*words[end + 1 :], *(codes[0].argv if codes else ()))
-    # Other settings of the host in the inventory are not part of the record.
-    where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
+    file, launcher = facts.get("hosts_file"), facts.get("launcher") or "ssh"
+    reached = ["-H", str(file)] if file else ["--launcher", str(launcher)]
+    where = ["-w", str(facts["fleet_host"]), *reached] if fleet else []
     fleet = fleet and command != "time"
     has_starts = not fleet and command != "survey" and not argv and not plan.is_of_two_codes
     simulation = plan.simulation

@@ -147,7 +147,7 @@ MACHINE = ("hostname", "cpu", "physical_cores", "memory_total_bytes", "last_leve
 
 OF_THE_RUN = (
     "argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet", "fleet_host", "launcher",
-    DUET,
+    "hosts_file", DUET,
 )  # fmt: skip
 """Facts that may differ from run to run."""
 

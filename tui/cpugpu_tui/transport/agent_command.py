@@ -241,13 +241,13 @@ def _interpreter(host: Host, gone: AgentExited) -> HostError:
             found = gone.last_lines[-1] if gone.last_lines else "Its Python"
             return HostError(
                 VERSION, f"{host.python} on {host.host} is too old: {found}.",
-                "Set `python` in the hosts file to Python 3.10 or later.",
+                "Name Python 3.10 or later with --python or in the hosts file.",
             )  # fmt: skip
         case code if code in (launchers.EXIT_NOT_FOUND, launchers.EXIT_NOT_EXECUTABLE):
             what = "not found" if code == launchers.EXIT_NOT_FOUND else "cannot be executed"
             return HostError(
                 NO_PYTHON, f"{host.python} {what} on {host.host}.{_last_line(gone)}",
-                "Set `python` in the hosts file to an interpreter that has torch, or load one in `pre`.",
+                "Name one that has torch with --python or in the hosts file, or load one in `pre`.",
             )  # fmt: skip
     return HostError(
         CRASHED, f"{host.python} on {host.host} could not run the agent: it {gone.manner}.{_last_line(gone)}",

@@ -12,7 +12,7 @@ from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import fleet, inventory, objects, states
 from tests.helpers.fleet.sshd_server import host_lines, server
 
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CodeTraced, DeviceSampled, RunStarted
 
 SSHD = pytest.mark.skipif(bool(sshd_server.why_not()), reason=sshd_server.why_not())
@@ -63,6 +63,19 @@ def test_code_gives_the_receipt_of_here_and_leaves_nothing(cpugpu, tmp_path, nod
     )
     (started,) = [event for event in there.events if isinstance(event, RunStarted)]
     assert started.plan.codes[0].target == tuple(code.split(":"))
+    assert f" -w 127.0.0.1 -H {node[1]} " in cpugpu.here("show", "1").out.partition("Again: ")[2]
+    assert not left_behind(tmp_path)
+    assert not psutil.Process(node[0].pid).children()
+
+
+@SSHD
+def test_two_codes_are_compared_there_and_leave_nothing(cpugpu, tmp_path, node, code):
+    old = Path(code.partition(":")[0]).with_name("old.py")
+    old.write_text("import torch\ndef scaled(x):\n    return x @ x * 3.0\n")
+    done = cpugpu("time", code, "--against", f"{old}:scaled", "--let", "x=torch.ones(n, n)", *SOON[:-2], "-H", node[1])
+    assert (done.code, done.out) == (EXIT_CASES_FAILED, ""), done.err
+    assert "Sending mine.py, old.py, beside.py" in done.err
+    assert done.err.count("n = 64: different results: ") == 1, "2 in one file there, 3 in the other"
     assert not left_behind(tmp_path)
     assert not psutil.Process(node[0].pid).children()
 

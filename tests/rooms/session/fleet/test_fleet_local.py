@@ -105,7 +105,7 @@ def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu, tmp_path, here
     assert [run["run_id"] for run in found] == [runs["n2"]["run_id"]]
     shown = cpugpu.here("show", runs["n2"]["number"]).out
     assert "on n2" in shown
-    assert "cpugpu-tui fleet run -w n2 --launcher local" in shown
+    assert f"cpugpu-tui fleet run -w n2 -H {hosts} " in shown
 
 
 @pytest.mark.slow

@@ -152,7 +152,8 @@ class RunOptions:
         from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
         from cpugpu_tui.transport.agent_pool import Agents
 
-        return Agents(python, self.worker, simulated=simulated, own=own.words(), host=self.host, files=self.files,
+        host = self.host if self.host is None or python is None else replace(self.host, python=python)
+        return Agents(python, self.worker, simulated=simulated, own=own.words(), host=host, files=self.files,
                       hello_limit_s=self.hello_limit_s or HELLO_LIMIT_S)  # fmt: skip
 
     @property
