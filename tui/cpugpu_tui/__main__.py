@@ -53,7 +53,7 @@ def _main(began_s: float) -> None:
     _open_streams()
     try:
         _check_surroundings()
-        if len(sys.argv) == 1:
+        if len(sys.argv) == 1 and "_CPUGPU_TUI_COMPLETE" not in os.environ:  # Tab in a shell
             from cpugpu_tui.cli.open_app import open_as_configured
 
             sys.exit(open_as_configured())

@@ -1,5 +1,7 @@
 """Every command is found by its name among the files, and the gate takes its verdicts once."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from typer.main import get_group
 
 from cpugpu_tui.analysis import compare as analysis_compare
 from cpugpu_tui.analysis.compare import judge
-from cpugpu_tui.cli.commands import app, needed
+from cpugpu_tui.cli.commands import COMMANDS, app
 from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest
 from cpugpu_tui.compare import comparison
 from cpugpu_tui.compare.gate import gate_series
@@ -145,15 +147,29 @@ def test_a_request_of_the_gate_is_checked_where_it_is_made():
             GateRequest(**{**asked, **wrong})
 
 
-def test_the_list_of_commands_is_the_same_without_their_options():
-    """`--help` leaves the options out, and a command leaves out the other commands: typer takes 20 ms for all."""
-    whole, listed, alone = (get_group(part) for part in (app, needed(["--help"]), needed(["history", "--limit", "1"])))
-    assert {name: each.help for name, each in listed.commands.items()} == {
-        name: each.help for name, each in whole.commands.items()
+def test_the_list_of_commands_says_of_each_what_its_own_help_says_first():
+    """`--help` lists them without importing their files."""
+    whole = get_group(app).commands
+    assert list(whole) == list(COMMANDS)
+    assert {name: each.help.partition("\n")[0] for name, each in whole.items()} == {
+        name: summary for name, (_, summary) in COMMANDS.items()
     }
-    assert not any(each.params for name, each in listed.commands.items() if name not in ("history", "fleet"))
-    assert list(alone.commands) == ["history"]
-    assert [each.name for each in alone.commands["history"].params] == [
-        each.name for each in whole.commands["history"].params
-    ]
-    assert list(get_group(needed(["histroy"])).commands) == list(whole.commands)
+    assert whole["fleet"].help.endswith("\n\nNothing is installed on the hosts.")
+
+
+@pytest.mark.parametrize("words", [("history",), ("history", "prune", "--keep", "1")])
+def test_settings_of_the_config_reach_a_command_and_those_in_it(cpugpu, tmp_path, words):
+    (tmp_path / "cpugpu-tui").mkdir()
+    (tmp_path / "cpugpu-tui" / "config.toml").write_text('database = "set.db"\n')
+    (tmp_path / "cpugpu-tui" / "set.db").write_text("no database")
+    assert "set.db" in cpugpu(*words, CPUGPU_DB="", XDG_CONFIG_HOME=str(tmp_path)).err
+
+
+def test_a_shell_completes_commands_and_options(cpugpu):
+    """Tab passes no arguments. It opened the app, or began a run without a terminal."""
+    script = "import sys; sys.argv[0] = 'cpugpu-tui'; from cpugpu_tui.__main__ import main; main()"  # not `python -m`
+    for words, found in (("his", "history"), ("history p", "prune"), ("run --no-s", "--no-save")):
+        asked = {"COMP_WORDS": f"cpugpu-tui {words}", "COMP_CWORD": str(len(words.split()))}
+        env = cpugpu.environment(_CPUGPU_TUI_COMPLETE="complete_bash", **asked)
+        done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout.split()) == (0, [found])

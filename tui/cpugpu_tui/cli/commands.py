@@ -1,4 +1,4 @@
-"""The command line: every command in the order of `--help`, each in a file of its own.
+"""The command line: every command in the order of `--help`, each in a file of its own, imported when it is named.
 
 The bodies import what they need: `--help` loads none of torch, textual, NVML, sqlite3 and msgspec.
 """
@@ -8,27 +8,51 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from copy import copy
-from difflib import get_close_matches
-from types import ModuleType
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.models import CommandInfo, TyperInfo
+from typer.main import get_command, get_group
 
 from cpugpu_tui import __version__
-from cpugpu_tui.cli import claims, config, demo, doctor, export, history, machine, run, telemetry, time
-from cpugpu_tui.cli import list as list_
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.cli.compare import compare
-from cpugpu_tui.cli.fleet import gate as fleet_gate
-from cpugpu_tui.cli.fleet import health
-from cpugpu_tui.cli.fleet import run as fleet_run
-from cpugpu_tui.cli.running import reference
-from cpugpu_tui.cli.thresholds import make, verify
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
+
+COMMANDS = {
+    "run": ("run", "Run presets or workloads and print a table."),
+    "time": ("time", "Time your own code or command on CPU and GPU."),
+    "survey": ("run", "Find the crossover of every workload, in at most 5 minutes."),
+    "list": ("list", "List presets and workloads, including your own."),
+    "devices": ("machine", "List the CPU and the GPUs that torch can use."),
+    "machine": ("machine", "Print the machine card: peak rates and fixed overheads."),
+    "claims": ("claims", "Compare the claims of five publications with your runs."),
+    "telemetry": ("telemetry", "Print readings of the GPUs and the host, once a second."),
+    "demo": ("demo", "Play recorded runs of a real GPU in the app."),
+    "doctor": ("doctor", "Check driver, torch, GPUs, host, history and terminal."),
+    "show": ("history", "Print the table of a saved run."),
+    "rm": ("history", "Delete runs and their results from the history."),
+    "tag": ("history", "Add tags to a run, or remove them."),
+    "history": ("history", "List saved runs, newest first."),
+    "compare": ("compare.compare", "Compare two series of runs, case by case."),
+    "baseline": ("compare.compare", "Name a series of runs as a baseline, or list the baselines."),
+    "gate": ("compare.compare", "Run a series and fail if a case became slower."),
+    "noise": ("compare.compare", "Tell the smallest change that a comparison finds here."),
+    "export": ("export", "Export runs as JSON, CSV, Markdown, HTML or pictures."),
+    "import": ("export", "Import runs from json or ndjson exports."),
+    "new-workload": ("list", "Write a template for a workload of your own."),
+    "thresholds": ("thresholds.make thresholds.verify", "Make and verify a file by which programs choose a device."),
+    "reference": ("running.reference", "Make a reference of this machine's GPU for --beside."),
+    "config": ("config", "Show the settings and where each was set."),
+    "fleet": ("fleet.run fleet.gate fleet.health", "Run on many hosts through ssh, Slurm or your own launcher."),
+}
+"""Name → its files and its first sentence, which `--help` lists without importing the files."""
+
+GROUPS = {
+    "thresholds": "See docs/in-your-program.md.", "reference": "", "fleet": "Nothing is installed on the hosts."
+}  # fmt: skip
+"""Commands whose files hold what follows their name → the rest of their help."""
 
 LIKE = 0.7
 """How much a word must resemble a command to be meant, for `difflib`: typer's 0.6 takes `themes` for `time`."""
@@ -44,14 +68,64 @@ MEANT = {"delete": "rm", "remove": "rm", "diff": "compare", "bench": "run", "ben
 """Words that people try first → what they mean."""
 
 
+class _Loaded(Mapping[str, Any]):
+    """Name → command, imported when it is asked for: typer takes 20 ms for the options of all commands."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._found:
+            self._found |= _load(name)
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _load(name: str) -> Mapping[str, Any]:
+    """Return the command of a name, and the others of its file.
+
+    Raises:
+        KeyError: there is no such command.
+    """
+    files, summary = COMMANDS[name]
+    whole = part = typer.Typer(rich_markup_mode=None)
+    if name in GROUPS:
+        part = typer.Typer(help=f"{summary}\n\n{GROUPS[name]}")
+        whole.add_typer(part, name=name)
+    for file in files.split():
+        part.add_typer(import_module(f"cpugpu_tui.cli.{file}").commands)
+    return get_group(whole).commands
+
+
 class _Commands(TyperGroup):
     """All commands. For an unknown one, suggest those of groups as well."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "commands": _Loaded()})
+
+    def format_commands(self, context: Any, formatter: Any) -> None:
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
-        """Return the name of the command, the command, and the arguments after it."""
+        """Return the name of the command, the command, and the arguments after it. Give it its defaults."""
         word = arguments[0]
-        if word.startswith("-") or context.resilient_parsing or self.get_command(context, word) is not None:
-            return super().resolve_command(context, arguments)
+        if word.startswith("-") or context.resilient_parsing or word in self.commands:
+            name, command, others = super().resolve_command(context, arguments)
+            values = context.default_map or {}
+            context.default_map = {**values, str(name): _for_each(command, values)}
+            return name, command, others
+        from difflib import get_close_matches  # only for an error
+
         names = {name: name for name in self.commands}
         for option in (max(parameter.opts, key=len) for parameter in self.params):
             names.setdefault(option.removeprefix("--"), option)
@@ -79,31 +153,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-Registered = TypeVar("Registered", CommandInfo, TyperInfo)
-
-thresholds = typer.Typer(
-    help="Make and verify a file by which programs choose a device.\n\nSee docs/in-your-program.md."
-)
-references = typer.Typer(help="Make a reference of this machine's GPU for --beside.")
-fleet = typer.Typer(
-    help="Run on many hosts through ssh, Slurm or your own launcher.\n\nNothing is installed on the hosts."
-)
-
-
-def _collect(into: typer.Typer, *groups: ModuleType | typer.Typer) -> typer.Typer:
-    """Add commands, or those of modules, to `into`, on its own level and in this order."""
-    for group in groups:
-        into.add_typer(group.commands if isinstance(group, ModuleType) else group)
-    return into
-
-
-_collect(app, run, time, run.survey_commands, list_, machine, claims, telemetry, demo, doctor, history.run_commands)
-app.add_typer(history.commands, name="history")
-_collect(app, compare, export, list_.template_commands)
-app.add_typer(_collect(thresholds, make, verify), name="thresholds")
-app.add_typer(_collect(references, reference), name="reference")
-app.add_typer(config.commands, name="config")
-app.add_typer(_collect(fleet, fleet_run, fleet_gate, health), name="fleet")
 
 
 def _print_version(wanted: bool) -> None:
@@ -172,10 +221,12 @@ def run_command(began_s: float) -> int:
     """
     try:
         defaults = _defaults(sys.argv[1:])
-        return int(needed(sys.argv[1:])(standalone_mode=False, default_map=defaults, obj=began_s) or 0)
+        return int(app(standalone_mode=False, default_map=defaults, obj=began_s) or 0)
     except typer.Abort:
         return EXIT_INTERRUPTED
-    except SystemExit:
+    except SystemExit as end:
+        if end.code != 1:  # after a completion
+            raise
         # typer turns a broken pipe into exit code 1, which means "a check failed".
         raise BrokenPipeError from None
     except UsageError as error:
@@ -205,54 +256,7 @@ def _long_options() -> set[str]:
         for each in getattr(command, "commands", {}).values():
             yield from below(each)
 
-    return set(below(typer.main.get_command(app)))
-
-
-def needed(arguments: Sequence[str]) -> typer.Typer:
-    """Return the part of the app that these arguments need: typer takes 20 ms for the options of all commands."""
-    part = copy(app)
-    if arguments in (["-h"], ["--help"]):
-        part.registered_groups = [_named_only(group) for group in app.registered_groups]
-    else:
-        named = [group for group in app.registered_groups if arguments and arguments[0] in _names(group)]
-        part.registered_groups = named or app.registered_groups
-    return part
-
-
-def _names(group: TyperInfo) -> Sequence[str]:
-    """Return the name of a group, or those of the commands in a file of commands."""
-    if isinstance(group.name, str) or group.typer_instance is None:
-        return [str(group.name)]
-    return [_name(command) for command in group.typer_instance.registered_commands]
-
-
-def _name(command: CommandInfo) -> str:
-    return command.name or (command.callback.__name__.replace("_", "-") if command.callback is not None else "")
-
-
-def _named_only(group: TyperInfo) -> TyperInfo:
-    """Return a group whose commands have names and help, but no options."""
-    found, part = copy(group), copy(group.typer_instance)
-    if part is None:
-        return found
-    found.typer_instance = part
-    part.registered_groups = []  # of a group with a name, such as `fleet`
-    part.registered_commands = [_without_options(command) for command in part.registered_commands]
-    if part.registered_callback is not None:
-        part.registered_callback = _without_options(part.registered_callback)
-    return found
-
-
-def _without_options(command: Registered) -> Registered:
-    """Return a command, or the callback of a group, that takes no options and does nothing."""
-
-    def bare() -> None:
-        pass
-
-    found = copy(command)
-    if command.callback is not None:
-        bare.__name__, bare.__doc__, found.callback = command.callback.__name__, command.callback.__doc__, bare
-    return found
+    return set(below(get_command(app)))
 
 
 def _usage_error(error: Any) -> UsageError:
@@ -272,7 +276,7 @@ def _usage_error(error: Any) -> UsageError:
         remedy = "To name workloads, use --only."
     if unknown := re.match(r"No such command '([\w-]+)'", text):  # of a group
         known = MEANT.get(unknown[1], unknown[1])
-        if any(known in _names(group) for group in app.registered_groups):
+        if known in COMMANDS:
             remedy = f"Did you mean `cpugpu-tui {known}`?"
     is_unknown_command = parameter is None and not hasattr(error, "option_name")  # typer has no class for it
     if command.endswith(" config") and is_unknown_command:
@@ -301,20 +305,12 @@ def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
 
         keymap_of(found.keys)
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in found.values.items()}
-    defaults = _for_each(app, values) if values else {}
-    # `--python` of these is a list, and typer would split the variable at spaces, also within a path.
+    # `--python` of some is a list, and typer would split the variable at spaces, also within a path.
     python = os.environ.get("CPUGPU_PYTHON") or values.get("python")
-    duets = {command: {**values, "pythons": [python]} for command in ("run", "time")}
-    return {**defaults, **duets} if python else defaults
+    return {**values, "pythons": [python]} if python else values
 
 
-def _for_each(part: typer.Typer, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values as a default map for every command of a group and of its subgroups."""
-    found = dict(values)
-    for command in part.registered_commands:
-        found[_name(command)] = values
-    for group in part.registered_groups:
-        if group.typer_instance is not None:
-            inner = _for_each(group.typer_instance, values)
-            found.update({group.name: inner} if isinstance(group.name, str) else inner)
-    return found
+def _for_each(command: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values as a default map for a command and for those in it."""
+    inner = {name: _for_each(each, values) for name, each in getattr(command, "commands", {}).items()}
+    return {**values, **inner}

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from cpugpu_tui.workloads import Preset
 
 commands = typer.Typer()
+config_commands = typer.Typer()
+commands.add_typer(config_commands, name="config")
 
 
-@opt.takes(commands.callback(invoke_without_command=True), opt.Given, "")
+@opt.takes(config_commands.callback(invoke_without_command=True), opt.Given, "")
 def config(given: opt.Given) -> None:
     """Show the settings and where each was set.
 
@@ -29,7 +31,7 @@ def config(given: opt.Given) -> None:
         show(given)
 
 
-@opt.takes(commands.command(), opt.Given, "json")
+@opt.takes(config_commands.command(), opt.Given, "json")
 def show(given: opt.Given) -> None:
     """Print each setting and preset with its value and origin."""
     from cpugpu_tui.cli.output.table_style import console, table_of
@@ -70,7 +72,7 @@ def show(given: opt.Given) -> None:
     out.print(f"Order of precedence: flag, environment variable, {config.path()}, default.", soft_wrap=True)
 
 
-@commands.command("path")
+@config_commands.command("path")
 def print_path() -> None:
     """Print the path of the config file, even if it does not exist."""
     from cpugpu_tui.config import config
@@ -79,7 +81,7 @@ def print_path() -> None:
     (tell if sys.stdout.isatty() else print)(str(config.path()))
 
 
-@opt.takes(commands.command(), opt.Given, "json")
+@opt.takes(config_commands.command(), opt.Given, "json")
 def themes(given: opt.Given) -> None:
     """List the themes: your own, the built-in ones and those of Textual."""
     from cpugpu_tui.cli.output.table_style import console, table_of

@@ -21,6 +21,8 @@ LISTED = 20
 """Maximum number of runs in the list of a dry run."""
 
 commands = typer.Typer()
+history_commands = typer.Typer()
+commands.add_typer(history_commands, name="history")
 
 
 class HistoryGiven(opt.Given):
@@ -41,7 +43,7 @@ class HistoryGiven(opt.Given):
     other: Annotated[Path, opt.argument("OTHER.db", "Database to copy from. It is not changed.")]
 
 
-@opt.takes(commands.callback(invoke_without_command=True), HistoryGiven, "text tag json database limit")
+@opt.takes(history_commands.callback(invoke_without_command=True), HistoryGiven, "text tag json database limit")
 def history(given: HistoryGiven) -> None:
     """List saved runs, newest first."""
     limit, text, tag = given.limit, given.text, given.tag
@@ -80,7 +82,7 @@ def history(given: HistoryGiven) -> None:
         tell(f"{newest}{count_of(total, 'run')}. Database: {store.path}, {megabytes(size)}.")
 
 
-@opt.takes(commands.command(), HistoryGiven, "keep older_than yes json database")
+@opt.takes(history_commands.command(), HistoryGiven, "keep older_than yes json database")
 def prune(given: HistoryGiven) -> None:
     """List old runs, or delete them with --yes.
 
@@ -118,7 +120,7 @@ def prune(given: HistoryGiven) -> None:
         tell(f"Would delete {count_of(len(found.going), 'run')}{listed}. Add --yes to delete them.{spared}")
 
 
-@opt.takes(commands.command(), HistoryGiven, "other json database")
+@opt.takes(history_commands.command(), HistoryGiven, "other json database")
 def merge(given: HistoryGiven) -> None:
     """Copy the runs of another database into this history.
 
@@ -148,8 +150,6 @@ LONGEST_TAG = 40
 # `-hot` removes the tag `hot`, so there is no -h here, and unknown options such as `-b` are arguments.
 WITH_SIGNS = {"help_option_names": ["--help"], "ignore_unknown_options": True}
 
-run_commands = typer.Typer()
-
 
 class RunsGiven(opt.Given):
     """The options of commands on named runs."""
@@ -162,7 +162,7 @@ class RunsGiven(opt.Given):
     changes: Annotated[list[str] | None, opt.argument("+TAG|-TAG", "Tags to add (+TAG) or remove (-TAG).")] = None
 
 
-@opt.takes(run_commands.command(), opt.Given, "run_name explain json database")
+@opt.takes(commands.command(), opt.Given, "run_name explain json database")
 def show(given: opt.Given) -> None:
     """Print the table of a saved run.
 
@@ -191,7 +191,7 @@ def show(given: opt.Given) -> None:
         sys.stdout.buffer.write(encode(events[-1]))
 
 
-@opt.takes(run_commands.command(), RunsGiven, "run_names force database")
+@opt.takes(commands.command(), RunsGiven, "run_names force database")
 def rm(given: RunsGiven) -> None:
     """Delete runs and their results from the history."""
     from cpugpu_tui.cli.past_runs import writing
@@ -209,7 +209,7 @@ def rm(given: RunsGiven) -> None:
     tell(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")
 
 
-@opt.takes(run_commands.command(context_settings=WITH_SIGNS), RunsGiven, "tagged changes json database")
+@opt.takes(commands.command(context_settings=WITH_SIGNS), RunsGiven, "tagged changes json database")
 def tag(given: RunsGiven) -> None:
     """Add tags to a run, or remove them.
 

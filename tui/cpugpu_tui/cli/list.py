@@ -54,9 +54,6 @@ def _print_tables(own: OwnWorkloads) -> None:
     out.print(table_of(("workload", "what", "size is", "variants", "from")[:shown], (row[:shown] for row in workloads)))
 
 
-template_commands = typer.Typer()
-
-
 class NewGiven(opt.Given):
     """The options of `new-workload`."""
 
@@ -64,7 +61,7 @@ class NewGiven(opt.Given):
     out: Annotated[Path | None, opt.option("PATH", "File or folder to write to.", usual="NAME.py here")] = None
 
 
-@opt.takes(template_commands.command("new-workload"), NewGiven, "name out")
+@opt.takes(commands.command("new-workload"), NewGiven, "name out")
 def new_workload(given: NewGiven) -> None:
     """Write a template for a workload of your own.
 

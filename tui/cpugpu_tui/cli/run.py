@@ -39,9 +39,6 @@ def run(given: opt.Given) -> None:
     raise typer.Exit(modes.run_headless(request, options, as_json=given.json, outputs=outputs))
 
 
-survey_commands = typer.Typer()
-
-
 class SurveyGiven(opt.Given):
     """The options of `survey`."""
 
@@ -65,7 +62,7 @@ class SurveyGiven(opt.Given):
 
 
 @opt.takes(
-    survey_commands.command(), SurveyGiven,
+    commands.command(), SurveyGiven,
     "only all_ resume beside dtype threads device max_seconds case_timeout explain json database no_save worker python "
     "simulate export ceilings",
 )  # fmt: skip
