@@ -60,15 +60,15 @@ def test_a_search_takes_what_decides_in_every_round_and_the_rest_in_eight():
         assert sum(metric in samples for samples in taken) == rounds, metric
 
 
-@pytest.mark.parametrize(("is_search", "is_warm", "blocks"), [(True, True, 0), (True, False, 1), (False, True, 1)])
-def test_a_search_does_not_repeat_the_block_in_which_the_clock_settled(is_search, is_warm, blocks):
+@pytest.mark.parametrize(("is_search", "is_warm", "calls"), [(True, True, []), (True, False, [5]), (False, True, [20])])
+def test_a_search_discards_a_quarter_of_a_block_unless_the_clock_settled_in_it(is_search, is_warm, calls):
     plan = replace(plan_of(64), search=model.Search() if is_search else None)
     machine, called = SimulatedMachine(plan), []
     timer: Any = machine.timer("cuda:0")
     operation = timer.load(plan.cases[0], None)
-    timer.latency_block = lambda *args: called.append(args) or 1.0
-    DeviceRun(timer, operation, 1e5).run_discarded_block(Readiness(is_warm=is_warm), plan)
-    assert len(called) == blocks
+    timer.latency_block = lambda _op, count: called.append(count) or 1.0
+    DeviceRun(timer, operation, 1e5, calls=20).run_discarded_block(Readiness(is_warm=is_warm), plan)
+    assert called == calls
 
 
 def test_copies_of_large_cases_get_rounds_enough_for_an_interval():

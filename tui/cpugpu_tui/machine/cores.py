@@ -76,14 +76,15 @@ class ThreadWaits:
     def __init__(self, root: str = "/") -> None:
         self._tasks = Path(root, TASKS)
         self._descriptors: dict[int, int] = {}
+        self._timing: set[int] = set()
+        self._links = 0
         self._before: dict[int, tuple[int, int]] = {}
         self._began_ns = 0
 
     def begin(self, *, own_only: bool = False) -> None:
         """Begin a window over the present timing threads, or only the calling thread."""
         self._discover()
-        own = {threading.get_native_id()}
-        self._before = self._read(own if own_only else timing_threads(self._descriptors))
+        self._before = self._read({threading.get_native_id()} if own_only else self._timing)
         self._began_ns = perf_counter_ns()
 
     def end(self) -> Waited | None:
@@ -96,9 +97,16 @@ class ThreadWaits:
         return waited(self._before, after, elapsed_ns)
 
     def _discover(self) -> None:
-        """Open the files of new threads and close those of ended threads."""
+        """Open the files of new threads and close those of ended threads, if their number has changed.
+
+        Listing the 60 threads of a server's agent took half of a window's 0.3 ms.
+        """
         try:
+            links = self._tasks.stat().st_nlink  # one of each thread
+            if links == self._links:
+                return
             tasks = {int(name) for name in os.listdir(self._tasks) if name.isdecimal()}
+            self._links = links
         except OSError:
             tasks = set()
         for tid in [tid for tid in self._descriptors if tid not in tasks]:
@@ -106,6 +114,7 @@ class ThreadWaits:
         for tid in tasks - self._descriptors.keys():
             with suppress(OSError):
                 self._descriptors[tid] = os.open(self._tasks / str(tid) / "schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        self._timing = timing_threads(self._descriptors)
 
     def _read(self, tids: Collection[int]) -> dict[int, tuple[int, int]]:
         found: dict[int, tuple[int, int]] = {}
@@ -118,6 +127,7 @@ class ThreadWaits:
 
     def close(self) -> None:
         """Close the files."""
+        self._links = 0
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
 

@@ -215,6 +215,11 @@ class Progressed(Event):
     seconds_left: float | None = None
     """Estimated time for the rest of the plan, seconds; None if unknown."""
 
+    @property
+    def step(self) -> str:
+        """Return the phase and where it is: `round on cuda:0`; `round` where one announcement is for all devices."""
+        return f"{self.phase} on {self.device}" if self.device else self.phase
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochFinished(Event):

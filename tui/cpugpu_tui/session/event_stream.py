@@ -334,7 +334,7 @@ class EventStream:
         self.fail(
             blame.case,
             "crashed",
-            f"The agent {gone.manner} during {blame.phase} on {blame.device}. {gone.last_words}".strip(),
+            f"The agent {gone.manner} during {blame.step}. {gone.last_words}".strip(),
             "Other cases ran in a new agent. This case is not retried.",
             blame.device,
         )

@@ -386,7 +386,7 @@ class Session:
         return is_hung
 
     def _blame_silence(self, blame: model.Progressed, limit_s: float) -> None:
-        why = f"No answer for {limit_s:g} s ({blame.phase} on {blame.device})."
+        why = f"No answer for {limit_s:g} s ({blame.step})."
         remedy = "Raise --case-timeout, or leave this case out."
         self._stream.fail(blame.case, "timeout", why, remedy, blame.device)
 

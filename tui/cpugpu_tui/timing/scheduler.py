@@ -225,7 +225,7 @@ class Scheduler:
     def _advance(self, case_run: CaseRun) -> None:
         try:
             for _ in case_run.half_rounds():
-                self._between()
+                self._pause()  # what was sampled is written with the next announcement, which wakes the reader anyway
                 if self._control.stopping:
                     return
         except Stopped:
@@ -298,6 +298,10 @@ class Scheduler:
     def _between(self) -> None:
         """Deliver events, leave a gap if one is due, and pause if requested."""
         self._emit.flush()
+        self._pause()
+
+    def _pause(self) -> None:
+        """Leave a gap if one is due, and pause if requested; both deliver events."""
         self._gap(force=False)
         if self._control.paused:
             self._gap(force=True)

@@ -18,7 +18,7 @@ FIRST_WARMUP_NS = 250e6
 WARMUP_NS = 100e6
 """Least warm-up in later cases, ns."""
 
-SEARCH_WARMUP_NS = 20e6
+SEARCH_WARMUP_NS = 10e6
 """The same in a search, ns. Its rounds are spread over the whole search, each after a discarded block: with 40 ms, the
 first round of a recorded survey differed from the later ones by 1.6 % (CPU) and 0.2 % (GPU) at the median. With 100 ms,
 warm-up was half of a search of 19 sizes on an H200 (5.7 s of 11 s)."""
