@@ -21,8 +21,7 @@ from cpugpu_tui.timing.warm_up import BLOCK_NS, longest_ns, shortest_ns, sizing,
 from cpugpu_tui.workloads import case_costs, is_compiled
 
 QUICK_ROUND_NS = 50e6
-"""Below this length, a brief plan announces a round once, and not each device: of each announcement its reader took
-1 ms, 15 of the 276 s of a survey on an H200."""
+"""Shortest round of a brief plan of which each device is announced: each time the reader took 1 ms, 15 of 276 s."""
 
 LONGEST_REPEATED_FIRST_CALL_NS = 10e9
 """A first call longer than the budget may include library loading. Below this length it is repeated and the second call
@@ -76,9 +75,8 @@ class CaseRun:
     @property
     def done(self) -> bool:
         """Return whether every device has its least rounds, and the interval is narrow or the budget is spent."""
-        if any(len(run.round_ns) < run.rounds for run in self.runs):
-            return False
-        return self.converged or self.is_starved or self.is_exhausted
+        has_least = all(len(run.round_ns) >= run.rounds for run in self.runs)
+        return has_least and (self.converged or self.is_starved or self.is_exhausted)
 
     @property
     def is_starved(self) -> bool:
@@ -87,8 +85,7 @@ class CaseRun:
 
     @property
     def is_exhausted(self) -> bool:
-        """Return whether some device has spent its rounds or its budget."""
-        # The first exhausted device ends the case: rounds without a partner do not contribute to the comparison.
+        """Return whether a device has spent its rounds or budget: further rounds would have no partner."""
         return any(run.exhausted(self._plan.budget_ns) for run in self.runs) or not self.runs
 
     def begin(self, *, check: bool, warmed: set[str]) -> None:
@@ -254,22 +251,20 @@ class CaseRun:
         runs = self.runs if self.round_index % 2 else self.runs[::-1]
         is_quick = self._plan.is_brief and sum(run.half_round_ns for run in runs) < QUICK_ROUND_NS
         if is_quick:
-            self._announce("round", runs[0].name if len(runs) == 1 else "")
+            self._announce("round", "")
         for run in runs:
             self.device = run.name
             # A slow device, or one that is timed once, may have finished while the others still need rounds.
             if len(run.round_ns) < run.rounds or not run.exhausted(self._plan.budget_ns):
-                while True:
-                    if not is_quick:
-                        self._announce("round", run.name, run.half_round_ns)
-                    if self._emit_half_round(run, is_last=run is runs[-1]):
-                        break
+                while not self._emit_half_round(run, is_last=run is runs[-1], is_announced=is_quick):
                     yield
             yield
         self.rounds_complete += 1
 
-    def _emit_half_round(self, run: DeviceRun, *, is_last: bool) -> bool:
+    def _emit_half_round(self, run: DeviceRun, *, is_last: bool, is_announced: bool) -> bool:
         """Time a half-round; return False if its threads waited for a core and it must be repeated."""
+        if not is_announced:
+            self._announce("round", run.name, run.half_round_ns)
         while True:
             self._control.was_suspended = False
             event = self._half_round(run)
@@ -286,12 +281,10 @@ class CaseRun:
         if is_last:
             rounds, others = self._correlated()
             self.converged = self._judge(rounds, others)
-            is_narrow = self.converged and not self._is_futile
             self.is_cut = self._is_cut(self.rounds_complete + 1)
-            if (self.done or self.is_cut) and self._may_converge and not self.is_starved and not is_narrow:
-                usable = is_usable(rounds, others, is_compared=self.is_compared)
-                mark = () if usable else (open_mark(self.runs, is_futile=self.converged),)
-                event = replace(event, marks=(*event.marks, *mark))
+            is_open = self._may_converge and not self.is_starved and not (self.converged and not self._is_futile)
+            if (self.done or self.is_cut) and is_open and not is_usable(rounds, others, is_compared=self.is_compared):
+                event = replace(event, marks=(*event.marks, open_mark(self.runs, is_futile=self.converged)))
         self._emit(event)
         return True
 
