@@ -20,7 +20,7 @@ def app(tmp_path, monkeypatch):
     """Runs of every kind, in a fixed time zone."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    monkeypatch.setattr("cpugpu_tui.ui.screens.run_line.socket.gethostname", lambda: "elsewhere")
+    monkeypatch.setattr("cpugpu_tui.ui.screens.run_line.hostname", lambda: "elsewhere")
     with closing(Store.open(tmp_path / "results.db")) as store:
         for number in range(40):
             store.import_run(stream(f"id{number:02}", age_ns=(60 - number) * 24 * HOUR_NS))

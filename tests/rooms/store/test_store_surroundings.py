@@ -1,7 +1,6 @@
 """How the store depends on the machine: its processes and file systems."""
 
 import os
-import socket
 import subprocess
 import sys
 from contextlib import closing
@@ -91,7 +90,7 @@ def cluster_home(tmp_path, monkeypatch):
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "not-yet" / "data"))
     monkeypatch.setattr(paths, "mounts", lambda: f"1 0 0:1 / {tmp_path} rw - nfs4 server:/home rw")
-    monkeypatch.setattr(socket, "gethostname", lambda: "node/7")
+    monkeypatch.setattr(paths, "hostname", lambda: "node/7")
     return paths.data_dir()
 
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DEVICE, DTYPES, LATENCY, Simulation, WorkloadInfo
-from cpugpu_tui.model.simulation import EVENT_CLOCKS
 
 MAX_THREADS = 4096
 """More CPU threads than any machine has."""
@@ -59,7 +58,7 @@ def parse_percent(text: str) -> float:
     return percent / 100
 
 
-BAND_NAMES = {"latency": LATENCY, "kernel-time": DEVICE}
+BAND_NAMES = {"latency": model.LATENCY, "kernel-time": model.DEVICE}
 """Name of a time in `--band` and `--max-slowdown` → its metric."""
 
 
@@ -94,18 +93,18 @@ DTYPE_ALIASES = {
 def full_dtype(name: str) -> str:
     """Return the full name of a dtype, which may be an alias in any case; another name unchanged."""
     folded = name.lower().removeprefix("torch.")
-    return DTYPE_ALIASES.get(folded, folded if folded in DTYPES else name)
+    return DTYPE_ALIASES.get(folded, folded if folded in model.DTYPES else name)
 
 
-def check_dtype(workload: WorkloadInfo, dtype: str) -> str:
+def check_dtype(workload: model.WorkloadInfo, dtype: str) -> str:
     """Return the full name of a dtype, which may be an alias like `bf16` or `half`.
 
     Raises:
         FieldError: the dtype is unknown, or this workload does not support it.
     """
     dtype = full_dtype(dtype)
-    if dtype not in DTYPES:
-        raise FieldError("dtype", f"Unknown dtype {dtype!r}.", f"Use one of: {', '.join(DTYPES)}.")
+    if dtype not in model.DTYPES:
+        raise FieldError("dtype", f"Unknown dtype {dtype!r}.", f"Use one of: {', '.join(model.DTYPES)}.")
     if dtype not in workload.dtypes:
         raise FieldError(
             "dtype",
@@ -132,18 +131,20 @@ ALL_SETTINGS = "`Simulation` in `cpugpu-tui export --schema`"
 """Where all of them are described."""
 
 
-def parse_simulation(text: str) -> Simulation:
+def parse_simulation(text: str) -> model.Simulation:
     """Return the simulated machine for `default` or for fields of `Simulation` like `noise=0.02,pace=1`.
 
     Raises:
         FieldError: a field is unknown, or a value is not a finite number from 0 up.
     """
+    from cpugpu_tui.model.simulation import EVENT_CLOCKS
+
     values: dict[str, float | int | str] = {}
     for part in (piece.strip() for piece in text.split(",") if piece.strip() not in ("", "default")):
         name, _, value = part.partition("=")
-        kind = Simulation.__dataclass_fields__.get(name)
+        kind = model.Simulation.__dataclass_fields__.get(name)
         if kind is None:
-            near = get_close_matches(name, Simulation.__dataclass_fields__, 1)
+            near = get_close_matches(name, model.Simulation.__dataclass_fields__, 1)
             raise FieldError(
                 "simulation",
                 f"Unknown setting {name!r} of the simulated machine.",
@@ -164,4 +165,4 @@ def parse_simulation(text: str) -> Simulation:
             ) from None
         if not 0 <= number < math.inf:
             raise FieldError("simulation", f"Invalid value {value!r} for {name}.", "Write a finite number from 0 up.")
-    return Simulation(**values)  # type: ignore[arg-type]
+    return model.Simulation(**values)  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from cpugpu_tui.errors import StoreError, UsageError, kind_of
+from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.machine.text import printable
 
 APP = "cpugpu-tui"
@@ -50,7 +50,7 @@ def default_database_path() -> Path:
     On a network file system each machine has its own database, with the host name in the file name.
     """
     path = local_database_path()
-    return host_in_name(path, socket.gethostname()) if is_on_network(path) else path
+    return host_in_name(path, hostname()) if is_on_network(path) else path
 
 
 def local_database_path() -> Path:

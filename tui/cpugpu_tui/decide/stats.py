@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from cpugpu_tui.model import Line
+from cpugpu_tui import model
 
 STEPS = 200
 """Steps of Simpson's rule. Up to 60 degrees, tails down to 1e-9 have a relative error below 1e-3 (against scipy)."""
@@ -95,7 +95,7 @@ TURNS = 4
 """Iterations: each constant needs the other. With sizes from 4 B to 256 MiB they converge after two."""
 
 
-def fit_line(points: Sequence[tuple[float, float]]) -> Line:
+def fit_line(points: Sequence[tuple[float, float]]) -> model.Line:
     """Return start-up and rate of copies from (bytes, ns).
 
     The start-up is the median time of small copies beyond the rate; the rate is the median of large copies without
@@ -115,4 +115,4 @@ def fit_line(points: Sequence[tuple[float, float]]) -> Line:
         ns_per_byte = median([(ns - alpha_ns) / size for size, ns in large])
         if ns_per_byte <= 0.0:
             raise ValueError("larger copies take no longer")
-    return Line(alpha_ns, 1e9 / ns_per_byte)
+    return model.Line(alpha_ns, 1e9 / ns_per_byte)

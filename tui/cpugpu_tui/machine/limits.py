@@ -5,7 +5,7 @@ Broken drivers return garbage, such as 4,294,967,294 as a PCIe generation or 2,0
 
 from __future__ import annotations
 
-from cpugpu_tui.model import Reading
+from cpugpu_tui import model
 
 MOST_GPUS = 64
 """Of one machine; the largest servers have 16."""
@@ -55,14 +55,14 @@ LIMITS = {key: (least, most) for least, most, keys in _RANGES for key in keys.sp
 """Key of a reading → its smallest and largest possible value."""
 
 
-def plausible(key: str, reading: Reading) -> Reading:
+def plausible(key: str, reading: model.Reading) -> model.Reading:
     """Return the reading, or the reason `out-of-range` (also for NaN)."""
     if reading.value is None:
         return reading
     least, most = LIMITS[key]
-    return reading if least <= reading.value <= most else Reading(None, "out-of-range")
+    return reading if least <= reading.value <= most else model.Reading(None, "out-of-range")
 
 
-def plausible_all(readings: dict[str, Reading]) -> dict[str, Reading]:
+def plausible_all(readings: dict[str, model.Reading]) -> dict[str, model.Reading]:
     """Apply `plausible` to all readings."""
     return {key: plausible(key, reading) for key, reading in readings.items()}

@@ -15,14 +15,19 @@ from math import floor
 from pathlib import Path
 from typing import NamedTuple
 
+from cpugpu_tui import model
 from cpugpu_tui.machine.limits import MOST_CPUS
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import Reading
 
 _CPUS = "sys/devices/system/cpu"
 _CGROUPS = "sys/fs/cgroup"
 _LONGEST = 8 << 20
 """Most characters to read of a file: 1,024 cores take 1.5 million in /proc/cpuinfo; command lines have no limit."""
+
+
+def hostname() -> str:
+    """Return the name of this host. The module `socket` has it too, but takes 4 ms to import."""
+    return os.uname().nodename
 
 
 def file_text(root: str, path: str) -> str | None:
@@ -372,18 +377,18 @@ class Rapl:
         self._last_uj: dict[Path, int] = {}
         self._total_uj = 0
 
-    def energy_mj(self) -> Reading:
+    def energy_mj(self) -> model.Reading:
         """Return the energy since the first reading, mJ, or the reason why it cannot be read."""
         if not self._packages:
-            return Reading(None, "not-supported")
+            return model.Reading(None, "not-supported")
         try:
             now_uj = {package: int((package / "energy_uj").read_text()) for package in self._packages}
         except PermissionError:
-            return Reading(None, "no-permission")
+            return model.Reading(None, "no-permission")
         except (OSError, ValueError):
-            return Reading(None, "not-supported")
+            return model.Reading(None, "not-supported")
         if not all(0 <= value <= _MOST_UJ for value in now_uj.values()):
-            return Reading(None, "out-of-range")
+            return model.Reading(None, "out-of-range")
         for package, value_uj in now_uj.items():
             step_uj = value_uj - self._last_uj.get(package, value_uj)
             # At 200 W a counter wraps about every 20 minutes (262 kJ).
@@ -391,4 +396,4 @@ class Rapl:
             range_uj = _number("/", f"{package}/max_energy_range_uj") or 2**32
             self._total_uj += step_uj if step_uj >= 0 else step_uj + range_uj
         self._last_uj = now_uj
-        return Reading(self._total_uj / 1e3)
+        return model.Reading(self._total_uj / 1e3)

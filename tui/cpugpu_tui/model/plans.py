@@ -1,4 +1,4 @@
-"""Cases, plans, searches, and the names of metrics, dtypes and scales."""
+"""Cases, plans and searches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 
 from cpugpu_tui.model.devices import Ceilings, EventClock
+from cpugpu_tui.model.metrics import DTYPES, METRICS
 from cpugpu_tui.model.simulation import Simulation
 
 PROTOCOL = 1
@@ -14,71 +15,6 @@ PROTOCOL = 1
 
 LEAST_LEFT_S = 0.001
 """What is left of a time limit at least, seconds: a limit of 0 would be none."""
-
-MAX_SIZE = 10**12
-"""Largest size of a case; larger ones fit into no memory."""
-
-LATENCY = "latency"
-"""Time from the start of a call until the device has finished it: mean of a block, ns per call."""
-SINGLE = "latency_single"
-"""Taken with `latency`: calls timed one by one, for percentiles, ns."""
-DEVICE = "device"
-"""Kernel time of one call, with cold caches unless `Plan.cache` is `warm`, ns."""
-THROUGHPUT = "throughput"
-"""Many calls queued with one synchronise at the end, ns per call."""
-END_TO_END = "end_to_end"
-"""Latency with copies: inputs start and results end in host memory. Its samples have one of these two names:"""
-PAGEABLE, PINNED = "end_to_end_pageable", "end_to_end_pinned"
-KERNELS = "kernels"
-"""Number and total time of the kernels of one profiled call, in the event `KernelsProfiled`."""
-COLD_START = "cold_start"
-"""First call of the process, ns."""
-AS_WRITTEN = "as_written"
-"""Time that the publication's clock reports, which may be a total, ns. Comes with the next four:"""
-SYNCED = "as_written_synced"
-"""The same calls and scope, but read after waiting for the device, ns."""
-USER, SYSTEM = "as_written_user", "as_written_system"
-"""CPU time of the process in that scope, if the publication reports it, ns."""
-MOVING = "as_written_moving"
-"""Copies of model and input alone, if the publication times them separately, ns."""
-ENQUEUE = "enqueue"
-"""Taken with `latency_single` on a GPU: the part until the call returned, ns."""
-DEVICE_WARM = "device_warm"
-"""Taken with `device` on a GPU: kernel time with warm caches, as the previous call left them, ns."""
-SYNCHRONISE = "synchronise"
-"""Taken with `device` on a GPU: latency minus queueing and kernel time, for the smallest operation, ns."""
-H2D_PAGEABLE = "h2d_pageable"
-"""Taken with `end_to_end_pageable`: the part until the copies to the GPU returned, ns."""
-D2H_PAGEABLE = "d2h_pageable"
-"""Taken with `end_to_end_pageable`: the copy of the result to the host, synchronised, ns."""
-
-ENERGY = "energy"
-"""Energy of a call, from at least 1 s of repeated calls, in the event `EnergyMeasured`. Only on request."""
-
-METRICS = (LATENCY, DEVICE, THROUGHPUT, END_TO_END, KERNELS, AS_WRITTEN, COLD_START)
-"""Default metrics of a plan (method.md, "What is reported per case and device")."""
-
-DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
-"""Element types of cases, named as in torch; `tf32` is float32 with TF32 matrix products on a GPU."""
-
-ITEMSIZE_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
-"""Bytes of one element of each dtype."""
-
-
-def torch_dtype(dtype: str) -> str:
-    """Return torch's name for a dtype of a case."""
-    return "float32" if dtype == "tf32" else dtype
-
-
-DUET = "duet"
-"""Fact in the environment of a run in a duet: the duet and its pair of agents, the same for all runs of that pair."""
-
-COMPILED = "compiled"
-"""Variant of a workload that is its first variant, compiled by `torch.compile`."""
-
-SCALES = ("full", "small")
-"""`full` runs the publication's sizes; `small` finishes in seconds on two cores and reports the reduction."""
-
 
 SweepKey = tuple[str, str, str, int]
 """(workload, variant, dtype, threads): common to all cases of a sweep, which differ only in size."""

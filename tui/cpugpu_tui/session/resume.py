@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.repeat import repeat_text
 from cpugpu_tui.state.folding import Remaining
@@ -64,7 +64,7 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
         if found is None:
             raise UsageError(f"Run {run.number} is complete.", f"`cpugpu-tui show {run.number}` shows it.")
         return found
-    here = socket.gethostname()
+    here = hostname()
     for run in store.runs(LOOKED_AT):
         if run.hostname != here or preset not in (None, run.name):
             continue  # imported, or merged from another machine; or of another preset

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from cpugpu_tui import model
 from cpugpu_tui.config.paths import create_private, journal_mode, mounts, prepare_folder, tighten
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
-from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, EventClock, Plan, RunFinished, RunStarted
 from cpugpu_tui.store import insertion, row_mapping, schema
 from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.saved_runs import SavedRuns
@@ -26,7 +26,7 @@ class Store(SavedRuns):
 
     def __init__(self, connection: sqlite3.Connection, path: Path, refusal: StoreError | None = None) -> None:
         super().__init__(connection, path, refusal)
-        self._cases: dict[str, dict[str, Case]] = {}
+        self._cases: dict[str, dict[str, model.Case]] = {}
 
     # ---------------------------------------------------------------- opening
 
@@ -123,7 +123,7 @@ class Store(SavedRuns):
 
     # ---------------------------------------------------------------- writing
 
-    def begin_run(self, started: RunStarted) -> int:
+    def begin_run(self, started: model.RunStarted) -> int:
         """Save the start of a run and return its number, one more than any number given before.
 
         A known run keeps its number: a commit that failed on a full disk may have been written.
@@ -152,13 +152,13 @@ class Store(SavedRuns):
                 raise UsageError(f"Run {number} is still running.", "Wait for it to end, or stop it.")
             connection.execute("DELETE FROM case_result WHERE run_number = ? AND status = 'skipped'", (number,))
 
-    def adopt_run(self, events: Sequence[Event], number: int) -> int:
+    def adopt_run(self, events: Sequence[model.Event], number: int) -> int:
         """Save a live run of this process in a new database, as far as it has come; return its number.
 
         `events` are as `load` returns them. The run keeps its number unless another run here has it.
         """
         started = events[0]
-        assert isinstance(started, RunStarted)
+        assert isinstance(started, model.RunStarted)
         adopted = self.import_run(events, number)
         with self._writing() as connection:
             owner = asdict(insertion.Owner.current())
@@ -168,12 +168,14 @@ class Store(SavedRuns):
             )
         return adopted
 
-    def add_devices(self, run_id: str, found: DevicesFound) -> None:
+    def add_devices(self, run_id: str, found: model.DevicesFound) -> None:
         """Save the devices of a run. A later call, after a restart of the agent, replaces them."""
         with self._writing() as connection:
             insertion.put_devices(connection, insertion.number_of(connection, run_id), found)
 
-    def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], beside: Sequence[Event] = ()) -> None:
+    def commit_cases(
+        self, run_id: str, cases: Sequence[Sequence[model.Event]], beside: Sequence[model.Event] = ()
+    ) -> None:
         """Save settled cases and the events outside cases since the last commit, in one transaction.
 
         Several, because a stopped run skips thousands at once. The events of each case are in order; the last is its
@@ -187,18 +189,18 @@ class Store(SavedRuns):
         with self._writing() as connection:
             number = insertion.number_of(connection, run_id)
             known = self._cases_of(number, run_id)
-            for chosen in (event for event in beside if isinstance(event, CasesChosen)):
+            for chosen in (event for event in beside if isinstance(event, model.CasesChosen)):
                 known.update((case.key, case) for case in chosen.cases)
             for attempt, result in zip(attempts, results, strict=True):
                 insertion.insert_case(connection, number, known.get(result["case_key"]), attempt, result)
             insertion.insert_beside(connection, number, beside)
 
-    def add_later(self, run_id: str, events: Sequence[Event]) -> None:
+    def add_later(self, run_id: str, events: Sequence[model.Event]) -> None:
         """Save the half-rounds of a further start of the process, whose cases are saved already."""
         with self._writing() as connection:
             insertion.insert_later(connection, insertion.number_of(connection, run_id), events)
 
-    def finish_run(self, run_id: str, finished: RunFinished, beside: Sequence[Event] = ()) -> None:
+    def finish_run(self, run_id: str, finished: model.RunFinished, beside: Sequence[model.Event] = ()) -> None:
         """Save the end of a run, and the events outside cases since the last commit."""
         with self._writing() as connection:
             number = insertion.number_of(connection, run_id)
@@ -209,17 +211,17 @@ class Store(SavedRuns):
             insertion.insert_beside(connection, number, beside)
         self._cases.pop(run_id, None)
 
-    def keep_ceilings(self, found: Ceilings) -> None:
+    def keep_ceilings(self, found: model.Ceilings) -> None:
         """Save the peak rates of a device. They replace earlier ones, but quick ones never replace full ones."""
         row = row_mapping.ceilings_row(found)
         with self._writing() as connection:
             known = connection.execute(
                 "SELECT ceilings FROM ceilings WHERE (hostname, torch, identity, simulated) = (?, ?, ?, ?)", row[:4]
             ).fetchone()
-            if not (found.quick and known is not None and not row_mapping.from_json(known["ceilings"], Ceilings).quick):
+            if not found.quick or known is None or row_mapping.from_json(known["ceilings"], model.Ceilings).quick:
                 connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
 
-    def keep_clock(self, found: EventClock) -> None:
+    def keep_clock(self, found: model.EventClock) -> None:
         """Save the check of a GPU's event clock with the saved peak rates of that GPU, driver and torch."""
         same = [
             each for each in self.ceilings(None, found.torch)
@@ -243,9 +245,9 @@ class Store(SavedRuns):
 
     # ---------------------------------------------------------------- inside
 
-    def _cases_of(self, number: int, run_id: str) -> dict[str, Case]:
+    def _cases_of(self, number: int, run_id: str) -> dict[str, model.Case]:
         """Return key → case of a run's plan; cached, because parsing a plan of 10,000 cases takes 50 ms."""
         if run_id not in self._cases:
             text = self._connection.execute("SELECT plan FROM run WHERE number = ?", (number,)).fetchone()[0]
-            self._cases[run_id] = {case.key: case for case in row_mapping.from_json(text, Plan).cases}
+            self._cases[run_id] = {case.key: case for case in row_mapping.from_json(text, model.Plan).cases}
         return self._cases[run_id]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import LostRunError
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.model import DUET, WIRE_TAGS, Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.store import row_mapping
 
 
@@ -25,7 +24,7 @@ def insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -
 
 
 def insert_run(
-    connection: sqlite3.Connection, started: RunStarted, status: str, owner: Owner, number: int | None = None
+    connection: sqlite3.Connection, started: model.RunStarted, status: str, owner: Owner, number: int | None = None
 ) -> int:
     """Insert a run, and its series, machine and environment if they are new; return its number.
 
@@ -68,7 +67,7 @@ def share_surroundings(connection: sqlite3.Connection) -> None:
             (row_mapping.to_json(of_run), shared["machine_id"], shared["environment_id"], number),
         )
         if devices:
-            put_devices(connection, number, row_mapping.from_json(devices, DevicesFound))
+            put_devices(connection, number, row_mapping.from_json(devices, model.DevicesFound))
 
 
 def _known(connection: sqlite3.Connection, table: str, content: Mapping[str, Any]) -> int:
@@ -78,7 +77,7 @@ def _known(connection: sqlite3.Connection, table: str, content: Mapping[str, Any
     return int(found[0]) if found else insert(connection, table, content)
 
 
-def put_devices(connection: sqlite3.Connection, number: int, found: DevicesFound) -> None:
+def put_devices(connection: sqlite3.Connection, number: int, found: model.DevicesFound) -> None:
     """Save the devices of a run, replacing earlier ones."""
     connection.execute("UPDATE run SET devices_found = ? WHERE number = ?", (row_mapping.to_json(found), number))
     machine_id = connection.execute("SELECT machine_id FROM run WHERE number = ?", (number,)).fetchone()[0]
@@ -94,8 +93,9 @@ DEVICE_COLUMNS = ("name", "label", "uuid", "memory_bytes", "simulated")
 
 
 def insert_case(
-    connection: sqlite3.Connection, number: int, case: Case | None, attempt: Sequence[Event], result: dict[str, Any]
-) -> None:
+    connection: sqlite3.Connection, number: int, case: model.Case | None, attempt: Sequence[model.Event],
+    result: dict[str, Any],
+) -> None:  # fmt: skip
     """Insert a settled case, replacing an earlier result of the same case."""
     connection.execute("DELETE FROM case_result WHERE run_number = ? AND case_key = ?", (number, result["case_key"]))
     case_json = None if case is None else row_mapping.to_json(case)
@@ -104,9 +104,9 @@ def insert_case(
         insert(connection, table, {"case_result_id": case_result_id, **row})
 
 
-def insert_later(connection: sqlite3.Connection, number: int, events: Sequence[Event]) -> None:
+def insert_later(connection: sqlite3.Connection, number: int, events: Sequence[model.Event]) -> None:
     """Insert half-rounds of a further start behind those of their cases; without a result of its case, one is lost."""
-    by_case: dict[str, list[Event]] = {}
+    by_case: dict[str, list[model.Event]] = {}
     for event in events:
         by_case.setdefault(str(getattr(event, "case", "")), []).append(event)
     for key, sampled in by_case.items():
@@ -120,11 +120,11 @@ def insert_later(connection: sqlite3.Connection, number: int, events: Sequence[E
             insert(connection, table, {"case_result_id": known[0], **row, "position": position})
 
 
-def insert_beside(connection: sqlite3.Connection, number: int, events: Iterable[Event]) -> None:
+def insert_beside(connection: sqlite3.Connection, number: int, events: Iterable[model.Event]) -> None:
     """Insert events that have no table of their own."""
     for event in events:
         row = {"run_number": number, **row_mapping.clock_columns(event), "event": row_mapping.to_json(event)}
-        insert(connection, "run_event", {**row, "name": WIRE_TAGS[type(event)]})
+        insert(connection, "run_event", {**row, "name": model.WIRE_TAGS[type(event)]})
 
 
 def number_of(connection: sqlite3.Connection, run_id: str) -> int:
@@ -147,7 +147,7 @@ MACHINE = ("hostname", "cpu", "physical_cores", "memory_total_bytes", "last_leve
 
 OF_THE_RUN = (
     "argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet", "fleet_host", "launcher",
-    "hosts_file", DUET,
+    "hosts_file", model.DUET,
 )  # fmt: skip
 """Facts that may differ from run to run."""
 
@@ -180,14 +180,14 @@ class Owner:
     @classmethod
     def current(cls) -> Owner:
         """Return the current process as an owner."""
-        return cls(socket.gethostname(), os.getpid(), procfs.boot_id(), _started_ticks(os.getpid()))
+        return cls(procfs.hostname(), os.getpid(), procfs.boot_id(), _started_ticks(os.getpid()))
 
     def is_gone(self) -> bool:
         """Return whether the process has certainly ended.
 
         False for a process on another host, which cannot be checked from here. Clusters share home folders.
         """
-        if self.hostname != socket.gethostname():
+        if self.hostname != procfs.hostname():
             return False
         if self.boot_id != procfs.boot_id():
             return True

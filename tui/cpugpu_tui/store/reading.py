@@ -15,7 +15,6 @@ from cpugpu_tui import model
 from cpugpu_tui.decide.starts import MOST_EARLIER
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import NoSuchRunError, UsageError
-from cpugpu_tui.model import LATENCY
 from cpugpu_tui.store.connection import Connected
 from cpugpu_tui.store.filtering import LIST_THEM, RunSummary, how_to_name, parse_filter
 from cpugpu_tui.store.insertion import number_of
@@ -269,7 +268,7 @@ def _round_times(connection: sqlite3.Connection, number: int) -> RoundTimes:
     """Return the latencies of a run's finished cases, without devices whose threads lacked a core."""
     found: RoundTimes = {}
     starved: set[tuple[str, str]] = set()
-    for key, device, start, index, marks, samples in connection.execute(_LATENCIES, (number, LATENCY)):
+    for key, device, start, index, marks, samples in connection.execute(_LATENCIES, (number, model.LATENCY)):
         if lacked_core(marks):
             starved.add((key, device))
         if (ns := median_ns(samples)) is not None:

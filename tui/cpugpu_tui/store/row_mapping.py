@@ -13,9 +13,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.config.validation import convert
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model.event import to_plain
 
 T = TypeVar("T")
 
@@ -26,7 +24,7 @@ def to_json(value: Any) -> str:
     Raises:
         ValueError: the value holds NaN or an infinity, which JSON and SQLite's JSON functions do not allow.
     """
-    return json.dumps(to_plain(value), allow_nan=False, separators=(",", ":"))
+    return json.dumps(model.to_plain(value), allow_nan=False, separators=(",", ":"))
 
 
 def from_json(text: str, kind: type[T]) -> T:
@@ -35,6 +33,8 @@ def from_json(text: str, kind: type[T]) -> T:
     Raises:
         ValueError: the text does not fit (msgspec's errors are ValueErrors too).
     """
+    from cpugpu_tui.config.validation import convert  # 18 ms, for msgspec; a list of runs does without
+
     return convert(json.loads(text), kind)
 
 

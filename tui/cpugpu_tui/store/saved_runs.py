@@ -14,9 +14,6 @@ from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.filtering import LIST_THEM
 from cpugpu_tui.store.reading import Reading
 
-_NOT_KEPT = (model.RunStarted, model.DevicesFound, model.RunFinished, model.Hello, model.Gap, model.Progressed)
-"""Events that are stored elsewhere, or not at all."""
-
 
 class SavedRuns(Reading):
     """The part of `Store` that a live run does not need."""
@@ -175,6 +172,8 @@ def _insert_stream(
     cases: dict[str, model.Case] = {case.key: case for case in started.plan.cases}
     open_cases: dict[str, list[model.Event]] = {}
     insert_last = [event for event in events if row_mapping.is_later(event)]
+    # Stored elsewhere, or not at all.
+    not_kept = (model.RunStarted, model.RunFinished, model.Hello, model.Gap, model.Progressed)
     for event in events:
         if row_mapping.is_later(event):
             continue
@@ -185,7 +184,7 @@ def _insert_stream(
             insertion.insert_case(connection, number, cases.get(event.case), attempt, row_mapping.result_row(attempt))
         elif isinstance(event, model.DevicesFound):
             insertion.put_devices(connection, number, event)
-        elif not isinstance(event, _NOT_KEPT):
+        elif not isinstance(event, not_kept):
             if isinstance(event, model.CasesChosen):
                 cases.update((case.key, case) for case in event.cases)
             insertion.insert_beside(connection, number, [event])

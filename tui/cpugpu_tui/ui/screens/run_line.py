@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.model.quantities import counted, duration, size_text
 from cpugpu_tui.render.outcomes import Outcome
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -136,7 +136,7 @@ def about(run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, 
     if width < NARROW:
         return _about_in_short(run, width, glyphs, now_ns)
     started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
-    elsewhere = "" if run.hostname == socket.gethostname() else f" on {named(run.hostname, glyphs)}"
+    elsewhere = "" if run.hostname == hostname() else f" on {named(run.hostname, glyphs)}"
     simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
     parts = [f"run {run.number}", named(run.run_id, glyphs), f"{started:%Y-%m-%d %H:%M:%S}{elsewhere}"]
     first = f" {glyphs.dot} ".join(parts)
