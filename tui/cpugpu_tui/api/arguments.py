@@ -54,7 +54,7 @@ def axes_for(axes: Any) -> Any:
     """Return these axes of matplotlib; new ones for None.
 
     Raises:
-        UsageError: these are none.
+        UsageError: these are not axes of matplotlib.
         UnfitError: matplotlib is not installed.
     """
     try:
@@ -251,7 +251,7 @@ def database_path(database: object) -> Path | None:
     """Return the path of a history; None for the usual one.
 
     Raises:
-        UsageError: it is no path.
+        UsageError: it is not a path.
     """
     if database is None or isinstance(database, Path):
         return database

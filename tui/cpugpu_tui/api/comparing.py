@@ -9,7 +9,7 @@ from html import escape
 from statistics import geometric_mean
 from typing import Any
 
-from cpugpu_tui.analysis.compare import DUET_BANDS, Judged
+from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.api.arguments import Arguments, Rows, axes_for, checked
 from cpugpu_tui.api.subject import said_in_python
 from cpugpu_tui.api.timing import Sizes, What
@@ -17,9 +17,8 @@ from cpugpu_tui.cli.output.tables import comparison_text
 from cpugpu_tui.cli.running.in_turn import Printed
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import save_rest, saving
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
+from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.in_turn import Played, code_sides, duet_plan, play
-from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.render.comparison import code_answer, percent_text, placebo_lines
@@ -74,19 +73,14 @@ def compare(
     )  # fmt: skip
     sides = code_sides(codes, olds, None)
     plan = duet_plan(request, sides, "process")
-
-    def compared(series: Sequence[Series]) -> SeriesComparison:
-        return compare_series(series[0], series[1], DUET_BANDS)
-
     options = RunOptions(save=asked.save)
     with saving(options) as outbox:
-        face = Printed(options, is_quiet=True)
-        played = play(request, plan, sides, outbox, lambda series: compared(series).judged, face, began_s)
+        played = play(request, plan, sides, outbox, Printed(options, is_quiet=True), began_s)
         save_rest(outbox, 0)
     if not all(series.runs for series in played.series):
         raise UnfitError(_why(played) or "No size was timed.", "Allow more time with max_seconds.")
     try:
-        found = with_placebo(compared(played.series), played.series[0], played.placebo)
+        (found,) = played.found()
     except (UsageError, UnfitError) as error:
         raise (UnfitError(_why(played)) if played.notices else error) from None
     return Comparison.of(found, played)
@@ -170,7 +164,7 @@ class Comparison(Rows):
         """Draw the change over the sizes with its intervals, a line for each device. Return matplotlib's axes.
 
         Raises:
-            UsageError: `axes` are none of matplotlib's.
+            UsageError: `axes` are not axes of matplotlib.
             UnfitError: matplotlib is not installed.
         """
         axes = axes_for(axes)

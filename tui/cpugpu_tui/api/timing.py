@@ -322,7 +322,7 @@ class Result(Rows):
         """Draw the times of each device over the sizes, and the crossover. Return matplotlib's axes.
 
         Raises:
-            UsageError: `axes` are none of matplotlib's.
+            UsageError: `axes` are not axes of matplotlib.
             UnfitError: matplotlib is not installed.
         """
         axes = axes_for(axes)

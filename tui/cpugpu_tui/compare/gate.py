@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.session.fleet_state import FleetState, HostState
@@ -44,14 +44,12 @@ def gate_series(base: Series, new: Series, limits: Mapping[str, float], sharers:
     Raises:
         UsageError, UnfitError: the two cannot be compared, see `compare_series`.
     """
-    found = compare_series(base, new, limits, is_gate=True, sharers=sharers)
-    return GateReport(found, gated(found.judged, limits))
+    return gate_of(compare_series(base, new, limits, is_gate=True, sharers=sharers))
 
 
-def gate_with_placebo(report: GateReport, side: Series, again: Series) -> GateReport:
-    """Return the report with a placebo, see `with_placebo`; if it moved, no case passes and none is slower."""
-    found = with_placebo(report.found, side, again)
-    outcomes = gated(found.judged, report.limits)
+def gate_of(found: SeriesComparison) -> GateReport:
+    """Return the report of a comparison; if its placebo moved, no case passes and none is slower."""
+    outcomes = gated(found.judged, found.bands)
     if found.placebo_moved:
         outcomes = tuple(each._replace(why=PLACEBO_MOVED) if each.outcome == UNDECIDED else each for each in outcomes)
     return GateReport(found, outcomes)

@@ -22,7 +22,7 @@ from cpugpu_tui.analysis.compare import (
     VISITS,
     Judged,
 )
-from cpugpu_tui.compare.comparison import differing_results
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, differing_results, with_placebo
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, UnfitError, UsageError, print_notice
 from cpugpu_tui.model import (
@@ -56,9 +56,6 @@ BLOCKS = 20
 
 NARROW_RATIO = 1.2
 """Ratio of two sizes with different verdicts at which a search is over. A size takes at least five pairs of agents."""
-
-Judge = Callable[[Sequence[Series]], Sequence[Judged]]
-"""Returns the verdicts of all series against the first."""
 
 Live = Callable[[int, RunState, Event], None]
 """Called with the index of a side, its state and its newest event, from the thread of that side."""
@@ -114,6 +111,10 @@ class Played:
     """One for each side, base first; a run for each pair of agents."""
     placebo: Series
     """The base once more. It is timed like the others, and neither shown nor saved."""
+    bands: Mapping[str, float] | None = None
+    """Metric → how much a time may change, 0.05 for 5 %; None for the usual bands of a duet."""
+    is_gate: bool = False
+    """Whether only slowdowns are looked for."""
     exit_code: int = EXIT_OK
     """The worst of all runs."""
     visits_s: float = 0.0
@@ -130,6 +131,22 @@ class Played:
     """Whether it was stopped, or a side cannot run."""
     notices: list[str] = field(default_factory=list)
     """What was told."""
+
+    def compared(self) -> list[SeriesComparison]:
+        """Compare each other side with the first, where both have runs.
+
+        Raises:
+            UsageError, UnfitError: nothing can be compared, see `compare_series`.
+        """
+        base, *others = self.series
+        return [
+            compare_series(base, new, self.bands, is_gate=self.is_gate, sharers=len(others))
+            for new in others if base.runs and new.runs
+        ]  # fmt: skip
+
+    def found(self) -> list[SeriesComparison]:
+        """Compare them and the placebo. Raises as `compared` does."""
+        return [with_placebo(each, each.base, self.placebo) for each in self.compared()]
 
     @property
     def text(self) -> str:
@@ -175,18 +192,18 @@ def duet_plan(request: PlanRequest, sides: Sequence[Side], worker: str) -> Plan:
 
 
 def play(
-    request: PlanRequest, plan: Plan, sides: Sequence[Side], outbox: Outbox | None, judge: Judge,
-    face: Face, began_s: float | None = None,
+    request: PlanRequest, plan: Plan, sides: Sequence[Side], outbox: Outbox | None, face: Face,
+    began_s: float | None = None, bands: Mapping[str, float] | None = None, *, is_gate: bool = False,
 ) -> Played:  # fmt: skip
     """Run pairs of agents until every case is decided or the time limit, since `began_s` or now, is over.
 
     A search then narrows the last change of the verdict. A further agent of the first side is the placebo. It is the
-    last of a round, or the first.
+    last of a round, or the first. `bands` and `is_gate`: see `Played`.
     """
     duet_id, started_s, (*series, placebo) = new_id(), time.monotonic(), [
         Series(side.name, ()) for side in (*sides, sides[0])
     ]  # fmt: skip
-    played, sides = Played(tuple(series), placebo), (*sides, sides[0])
+    played, sides = Played(tuple(series), placebo, bands, is_gate), (*sides, sides[0])
     series_ids, ready, number, known = [new_id() for _ in sides], 0, 0, plan.cases
     with ExitStack() as stack:
         agents = [face.agents(each.python, request.own, simulated=plan.simulation is not None) for each in sides]
@@ -212,10 +229,10 @@ def play(
             face.look(played)
             if time.monotonic() - (began_s or started_s) >= (request.max_seconds or math.inf):
                 break
-            left = _open(played, judge, plan, number)
+            left = _open(played, plan, number)
             cases = tuple(case for case in plan.cases if case.key in left)
             if is_narrowing := not cases and plan.search is not None and len(known) < plan.search.most_cases:
-                cases, number, ready = _between(_judged(played, judge), known), 0, 0
+                cases, number, ready = _between(_judged(played), known), 0, 0
                 known += cases
             plan = replace(plan, cases=cases, is_repeat=not is_narrowing, clocks=played.clocks)
     return played
@@ -294,18 +311,18 @@ def _add_pair(
                 played.exit_code = max(played.exit_code, EXIT_CASES_FAILED)
 
 
-def _open(played: Played, judge: Judge, plan: Plan, number: int) -> set[str]:
+def _open(played: Played, plan: Plan, number: int) -> set[str]:
     """Return the cases that need another pair of agents after so many."""
     left = {case.key for case in plan.cases} - played.failed
     if number < FIRST_LOOK or not left:
         return left
-    open_ones = [each for each in _judged(played, judge) if each.verdict in (UNDECIDED, TOO_FEW)]
+    open_ones = [each for each in _judged(played) if each.verdict in (UNDECIDED, TOO_FEW)]
     return left & {pair.case for each in open_ones for pair in each.pairs} if number < MOST_PAIRS else set()
 
 
-def _judged(played: Played, judge: Judge) -> Sequence[Judged]:
+def _judged(played: Played) -> Sequence[Judged]:
     try:
-        return judge(played.series)
+        return [each for found in played.compared() for each in found.judged]
     except (UsageError, UnfitError):  # nothing can be compared; the caller reports it
         return ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +16,8 @@ from cpugpu_tui.cli.running.in_turn import Printed
 from cpugpu_tui.cli.running.one_run import Turn, run_turns
 from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
 from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
-from cpugpu_tui.compare.comparison import Difference, comparable_pairs, differences
-from cpugpu_tui.compare.gate import GateReport, gate_series, gate_with_placebo
+from cpugpu_tui.compare.comparison import Difference, comparable_pairs, compare_series, differences, with_placebo
+from cpugpu_tui.compare.gate import GateReport, gate_of
 from cpugpu_tui.compare.in_turn import Played, Side, duet_plan
 from cpugpu_tui.compare.in_turn import play as play_duet
 from cpugpu_tui.compare.series import Series
@@ -143,12 +143,12 @@ def _fixed(plan: Plan, base: Series) -> Plan:
 
 def judge(request: GateRequest, base: Series, new: Series, placebo: Series | None = None, *, as_json: bool) -> int:
     """Compare two series, print, write the reports, and return the exit code. `placebo` is `new` measured again."""
-    report = gate_series(base, new, request.limits)
+    found = compare_series(base, new, request.limits, is_gate=True)
     if placebo is not None:
-        report = gate_with_placebo(report, new, placebo)
+        found = with_placebo(found, new, placebo)
     if not request.any_machine:
-        _check_machine(report.found.differences)
-    return _tell(request, report, as_json=as_json)
+        _check_machine(found.differences)
+    return _tell(request, gate_of(found), as_json=as_json)
 
 
 def _tell(request: GateRequest, report: GateReport, *, as_json: bool, duet: Played | None = None) -> int:
@@ -165,22 +165,17 @@ def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bo
     )
     asked = with_own(asked, options.workloads, options.python)
     plan = duet_plan(asked, sides, options.worker)
-
-    def report_of(series: Sequence[Series]) -> GateReport:
-        base, new = series
-        return gate_series(base, new, request.limits)
-
     with saving(options) as outbox:
-        played = play_duet(asked, plan, sides, outbox, lambda series: report_of(series).found.judged, Printed(options))
+        played = play_duet(asked, plan, sides, outbox, Printed(options), bands=request.limits, is_gate=True)
         say_remark(outbox)
         if played.is_over:
             return save_rest(outbox, played.exit_code or errors.EXIT_UNFIT)
         try:
-            report = gate_with_placebo(report_of(played.series), played.series[0], played.placebo)
+            (found,) = played.found()
         except errors.CpuGpuError as error:  # no case was timed on both sides
             errors.print_notice(f"cpugpu-tui: {error}")
             return save_rest(outbox, played.exit_code or errors.EXIT_UNFIT)
-        return save_rest(outbox, _tell(request, report, as_json=as_json, duet=played))
+        return save_rest(outbox, _tell(request, gate_of(found), as_json=as_json, duet=played))
 
 
 def _check_machine(differences: Iterable[Difference]) -> None:

@@ -6,14 +6,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from cpugpu_tui.analysis.compare import DUET_BANDS, MOST_PAIRS, Judged
+from cpugpu_tui.analysis.compare import DUET_BANDS, MOST_PAIRS
 from cpugpu_tui.cli.output.printing import print_json, print_lines
 from cpugpu_tui.cli.running import one_run
 from cpugpu_tui.cli.running.options import RunOptions, with_own
 from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
+from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.in_turn import Face, Live, Played, Side, duet_plan, play
-from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, UnfitError, UsageError, print_notice
 from cpugpu_tui.model import Event, Plan
@@ -64,27 +63,20 @@ def run_in_turn(
     Raises:
         CpuGpuError: the request cannot be run at all.
     """
-    bands = parse_bands(band, DUET_BANDS) if band is not None else DUET_BANDS
+    bands = None if band is None else parse_bands(band, DUET_BANDS)
     request = with_own(request, options.workloads, sides[0].python)
     plan = duet_plan(request, sides, options.worker)
     outputs.check()
 
-    def compared(series: Sequence[Series]) -> list[SeriesComparison]:
-        base, *others = series
-        return [compare_series(base, new, bands, sharers=len(others)) for new in others if base.runs and new.runs]
-
-    def judge(series: Sequence[Series]) -> list[Judged]:
-        return [each for found in compared(series) for each in found.judged]
-
     with saving(options) as outbox:
         face = Printed(options, one_run.seen_by(outputs, as_json=as_json))
-        played = play(request, plan, sides, outbox, judge, face, options.began_s)
+        played = play(request, plan, sides, outbox, face, options.began_s, bands)
         say_remark(outbox)
         for line in outputs.write():
             print_notice(line)
         code = played.exit_code or outputs.exit_code
         try:
-            found = [with_placebo(each, each.base, played.placebo) for each in compared(played.series)]
+            found = played.found()
             show_duet(found, played, as_json=as_json)
             code = code or (EXIT_UNFIT if any(each.placebo_moved for each in found) else EXIT_OK)
         except (UsageError, UnfitError) as error:  # no case was timed on both sides; the runs are saved anyway

@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.compare import Judged
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
+from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.in_turn import Face, Live, Played, Side, play
-from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Event, Plan
 from cpugpu_tui.session.duet import Duet
@@ -53,7 +51,7 @@ class DuetView(Face):
 
     def run(self, request: PlanRequest, plan: Plan, sides: Sequence[Side], outbox: Outbox | None) -> None:
         """Play the duet to its end."""
-        played = play(request, plan, sides, outbox, judged, self)
+        played = play(request, plan, sides, outbox, self)
         if self.run_id:
             status = "stopped" if played.is_over and self.found is not None else "failed" if played.is_over else "done"
             why = " ".join(dict.fromkeys(played.notices))
@@ -94,21 +92,10 @@ class DuetView(Face):
     def look(self, played: Played) -> None:
         """Compare both sides."""
         try:
-            if all(series.runs for series in played.series):
-                self.found = with_placebo(compared(played.series), played.series[0], played.placebo)
+            self.found = next(iter(played.found()), self.found)
         except CpuGpuError as error:  # no time that both have
             self.problem = " ".join(played.notices) or str(error)
 
     def say(self, text: str) -> None:
         """Show a notice."""
         self._say(text)
-
-
-def compared(series: Sequence[Series]) -> SeriesComparison:
-    """Compare NEW with OLD."""
-    return compare_series(series[0], series[1])
-
-
-def judged(series: Sequence[Series]) -> Sequence[Judged]:
-    """Return the verdicts on NEW."""
-    return compared(series).judged
