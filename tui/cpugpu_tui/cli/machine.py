@@ -213,9 +213,11 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
 
 def measured(
     options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None,
-    also: Callable[[Event], None] = lambda _event: None,
+    also: Callable[[Event], None] | None = None,
 ) -> tuple[tuple[Ceilings, ...], RunState, int]:  # fmt: skip
-    """Calibrate devices in an agent and save their ceilings; `also` is called with each event.
+    """Calibrate devices in an agent and save their ceilings.
+
+    With `also`, which is called with each event, the driver is read too.
 
     Return the ceilings of each device that was measured completely, the state of the run, and the exit code.
     """
@@ -225,11 +227,14 @@ def measured(
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.transport.agent_pool import Agents
 
-    plan = Plan("machine", (), devices=devices, calibrate=True, reads_driver=True, simulation=simulation)
+    plan = Plan(
+        "machine", (), devices=devices, calibrate=True, reads_driver=also is not None, simulation=simulation
+    )  # fmt: skip
     found: list[Ceilings] = []
 
     def see(_state: RunState, event: Event) -> None:
-        also(event)
+        if also is not None:
+            also(event)
         if isinstance(event, CeilingsMeasured):
             found.append(event.ceilings)
 

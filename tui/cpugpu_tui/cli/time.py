@@ -151,7 +151,7 @@ def time(given: TimeGiven) -> None:
         if given.against_variant is not None:
             codes, old = (tuple(replace(code, is_compiled=name == COMPILED) for code in each)
                           for each, name in ((codes, given.variant), (old, given.against_variant)))  # fmt: skip
-        pair = pair_words(given, codes, old, commit) if old else ()
+        pair = told_pair(given, codes, old, commit) if old else ()
         codes, old = with_names_of_both(codes, old) if old else (codes, old)
         request = given.request(
             names=tuple(code.name for code in codes), starts=given.number_of_starts(), own=OwnWorkloads(codes=codes),
@@ -181,17 +181,15 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> 
 
     from cpugpu_tui.cli.fleet.running import HostsRequest
     from cpugpu_tui.errors import print_notice
-    from cpugpu_tui.session.sent_files import files_of, sent_text
+    from cpugpu_tui.session.sent_files import announced
     from cpugpu_tui.transport.interpreter_search import AUTO
 
     if given.worker == "thread":
         raise UsageError("--worker thread runs in this process.", "Leave out --worker thread or --host.")
-    python = (
-        given.pythons[0] if given.pythons and "pythons" in opt.typed(given.context) else None
-    )  # no variable of here
+    # A variable of this machine does not name the Python of another one.
+    python = given.pythons[0] if given.pythons and "pythons" in opt.typed(given.context) else None
     if python == AUTO:
         raise UsageError("--python auto searches this machine.", "Give the path of the Python on the other one.")
-    files = files_of(codes)
     names = tuple(given.host_names or ())
     hosts = HostsRequest(given.hosts, names, given.launcher, python, given.start_timeout).hosts()
     if len(hosts) > 1:
@@ -199,8 +197,7 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> 
     if hosts[0].launcher == "srun" and (given.other_side or given.several):
         raise UsageError("A comparison runs three processes at the same time, and srun gives the node to one.",
                          "Run this program there: srun --pty cpugpu-tui time …")  # fmt: skip
-    if text := sent_text(files, codes, [host.host for host in hosts]):
-        print_notice(text)
+    files = announced(codes, hosts, print_notice)
     return replace(options, python=python, host=hosts[0], files=files, hello_limit_s=given.start_timeout)
 
 
@@ -298,12 +295,12 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[OwnCode, ...
     return tuple(replace(code, statement=f"{file}:{name} of {commit}") for code in codes), commit
 
 
-def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode], commit: str | None) -> tuple[str, ...]:
+def told_pair(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode], commit: str | None) -> tuple[str, ...]:
     """Return `time` and the words that name both codes. Say if they are equal."""
     from dataclasses import replace
 
     from cpugpu_tui.errors import print_notice
-    from cpugpu_tui.session.repeat import code_words, option_words
+    from cpugpu_tui.session.repeat import pair_words
 
     if given.rev is not None and new[0].sha256 == old[0].sha256 and new[0].setup == old[0].setup:
         print_notice(f"{new[0].target[0]} is the same in {given.rev}: only files that it imports can differ.")
@@ -313,9 +310,7 @@ def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode],
     more = {"--against": given.against, "--rev": commit, "--against-setup": given.against_setup,
             "--variant": given.variant if given.against_variant is not None else None,
             "--against-variant": given.against_variant, "--max-seconds": given.max_seconds}  # fmt: skip
-    return (
-        "time", *code_words(new), *option_words(more), *(["--", *new[0].argv] if new[0].argv else [])
-    )  # fmt: skip
+    return pair_words(new, old, more)
 
 
 def typed_codes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.doctor.check_registry import CHECKS, examine
 from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, DriverSetup, Facts, Finding, HostSetup
@@ -21,8 +21,7 @@ SEVERITIES = ("fail", "warn", "unknown", "ok")
 """Verdicts, worst first."""
 
 
-@dataclass(frozen=True)
-class HostFinding:
+class HostFinding(NamedTuple):
     """A finding of one host."""
 
     host: str

@@ -151,10 +151,16 @@ def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
     ]  # fmt: skip
 
 
-def pair_words(new: Sequence[model.OwnCode], old: Sequence[model.OwnCode]) -> tuple[str, ...]:
-    """Return the command that compares two codes, and the words that name them."""
-    setup = list(old[0].setup) if old[0].setup != new[0].setup else None
-    return ("time", *code_words(new), *option_words({"--against": old[0].statement, "--against-setup": setup}))
+def pair_words(
+    new: Sequence[model.OwnCode], old: Sequence[model.OwnCode], options: Mapping[str, object] | None = None
+) -> tuple[str, ...]:
+    """Return the command that compares two codes, and the words that name them.
+
+    `options` name the old code; if they are missing, its statement and setup do.
+    """
+    argv, setup = new[0].argv, list(old[0].setup) if old[0].setup != new[0].setup else None
+    options = options or {"--against": old[0].statement, "--against-setup": setup}
+    return ("time", *code_words(new), *option_words(options), *(["--", *argv] if argv else []))
 
 
 def let_texts(codes: Sequence[model.OwnCode]) -> list[str]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.model.quantities import count_of, joined
@@ -20,6 +21,14 @@ MOST_FILES, MOST_BYTES = 200, 10_000_000
 
 MOST_NAMED = 8
 """Files that a notice names; more are counted."""
+
+
+def announced(codes: Sequence[OwnCode], hosts: Sequence[Host], say: Callable[[str], None]) -> dict[str, bytes]:
+    """Say which files these codes send to the hosts, if any, and return them as `files_of` does."""
+    files = files_of(codes)
+    if files:
+        say(_sent_text(files, codes, [host.host for host in hosts]))
+    return files
 
 
 def files_of(codes: Iterable[OwnCode]) -> dict[str, bytes]:
@@ -51,11 +60,9 @@ def files_of(codes: Iterable[OwnCode]) -> dict[str, bytes]:
     return found
 
 
-def sent_text(files: Mapping[str, bytes], codes: Sequence[OwnCode], hosts: Sequence[str]) -> str:
-    """Return which files travel to which machines, in a sentence; empty without any."""
+def _sent_text(files: Mapping[str, bytes], codes: Sequence[OwnCode], hosts: Sequence[str]) -> str:
+    """Return which files travel to which machines, in a sentence."""
     own = {side.target[0] for code in codes for side in code.sides or (code,) if side.sha256}
-    if not files:
-        return ""
     root = os.path.commonpath([os.path.dirname(path) for path in files])
     names = [os.path.relpath(path, root) for path in sorted(files, key=lambda path: (path not in own, path))]
     more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []

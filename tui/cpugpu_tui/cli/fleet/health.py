@@ -16,7 +16,7 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRU
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.cards import BesideCard, DriverReadings
-    from cpugpu_tui.doctor.facts import Finding
+    from cpugpu_tui.doctor.hosts import HostFinding
     from cpugpu_tui.export.openmetrics import Gauge
     from cpugpu_tui.model import Ceilings, Plan, TelemetryRead
     from cpugpu_tui.session.fleet_state import FleetState, HostState, Told
@@ -115,27 +115,27 @@ def doctor(given: HealthGiven) -> None:
     if given.json:
         for each in failed:
             print_json(_failure(each))
-        for one in found:
-            print_json({"host": one.host, **asdict(one.finding)})
+        for host, finding in found:
+            print_json({"host": host, **asdict(finding)})
     else:
         _tell_simulated(given)
         for each in failed:
             _tell(_failure_line(each))
-        for line in finding_lines([(one.host, one.finding) for one in found]):
+        for line in finding_lines(found):
             _tell(line)
         _tell(f"{len(failed)} of {len(seen.state.hosts)} hosts failed. {_clean(found, len(answered))}")
-    _write(given.metrics, doctor_gauges(seen.state, [(one.host, one.finding) for one in found]))
-    is_bad = any(one.finding.verdict == "fail" for one in found)
+    _write(given.metrics, doctor_gauges(seen.state, found))
+    is_bad = any(each.finding.verdict == "fail" for each in found)
     raise typer.Exit(seen.exit_code(is_bad=is_bad, failed=failed))
 
 
-def _clean(found: Iterable[Any], hosts: int) -> str:
+def _clean(found: Iterable[HostFinding], hosts: int) -> str:
     """Return on how many hosts all checks are ok."""
-    troubled = {one.host for one in found if one.finding.verdict in ("fail", "warn")}
+    troubled = {host for host, finding in found if finding.verdict in ("fail", "warn")}
     return f"On {hosts - len(troubled)} of the other {hosts}, no check failed or warned."
 
 
-def finding_lines(found: Iterable[tuple[str, Finding]]) -> list[str]:
+def finding_lines(found: Iterable[HostFinding]) -> list[str]:
     """Return a line for each failure and warning in this order; of those that many hosts share, the first few."""
     lines: list[str] = []
     more: dict[tuple[str, str], int] = {}
@@ -161,7 +161,6 @@ class Seen:
     """What the hosts told."""
 
     state: FleetState
-    limit_s: float
     signal_exit: int = 0
     ceilings: dict[str, list[Ceilings]] = field(default_factory=dict)
     read: dict[str, TelemetryRead] = field(default_factory=dict)
@@ -214,7 +213,7 @@ def _run(given: HealthGiven, plan: Plan) -> Seen:
         target.check_file(given.metrics)
     fleet_plan = HostsRequest.of(given).plan(plan, 1, None)
     fleet, line = Fleet(fleet_plan), ProgressLine()
-    seen = Seen(FleetState.of(fleet_plan.hosts), given.max_seconds)
+    seen = Seen(FleetState.of(fleet_plan.hosts))
 
     def take(host: str, told: Told) -> None:
         seen.take(host, told)
@@ -297,7 +296,7 @@ def machine_gauges(state: FleetState, cards: Iterable[tuple[str, BesideCard]]) -
     ]
 
 
-def doctor_gauges(state: FleetState, found: Iterable[tuple[str, Finding]]) -> list[Gauge]:
+def doctor_gauges(state: FleetState, found: Iterable[HostFinding]) -> list[Gauge]:
     """Return the verdict of each check on each host."""
     from cpugpu_tui.doctor.hosts import SEVERITIES
     from cpugpu_tui.export.openmetrics import Gauge

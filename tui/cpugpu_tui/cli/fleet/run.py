@@ -124,15 +124,13 @@ def _run_fleet(
     from cpugpu_tui.session.fleet_running import Fleet, fleet_devices
     from cpugpu_tui.session.fleet_state import FleetState
     from cpugpu_tui.session.planning import build_plan
-    from cpugpu_tui.session.sent_files import files_of, sent_text
+    from cpugpu_tui.session.sent_files import announced
 
     with failure_as_event(as_json=as_json):
         plan = build_plan(replace(request, own=request.own._replace(presets=config.load().presets)))
         plan = fleet_devices(plan, None if request.devices == ("auto",) else request.devices)
-        files = files_of(plan.codes)
-        fleet_plan = replace(asked.plan(plan, request.repeat, request.case_timeout_s), files=files)
-        if text := sent_text(files, plan.codes, [host.host for host in fleet_plan.hosts]):
-            print_notice(text)
+        fleet_plan = asked.plan(plan, request.repeat, request.case_timeout_s)
+        fleet_plan = replace(fleet_plan, files=announced(plan.codes, fleet_plan.hosts, print_notice))
         outputs.check()
     with saving(options) as outbox:
         fleet, run = Fleet(fleet_plan, outbox), Run(FleetState.of(fleet_plan.hosts), outputs, as_json)

@@ -189,14 +189,13 @@ class Backend:
             UsageError: the files cannot be sent.
         """
         from cpugpu_tui.config.hosts import host_of
-        from cpugpu_tui.session.sent_files import files_of, sent_text
+        from cpugpu_tui.session.sent_files import announced
         from cpugpu_tui.timing.channel import CODE
         from cpugpu_tui.transport.agent_pool import Agents
         from cpugpu_tui.transport.launchers import with_resources
 
         (host,) = with_resources([host_of(plan.host)])
-        files = files_of(codes)
-        self.on_notice(sent_text(files, codes, [host.host]))
+        files = announced(codes, [host], self.on_notice)
         return Agents(None, simulated=plan.simulation is not None, own=[CODE], host=host, files=files)
 
     def part(self) -> None:
