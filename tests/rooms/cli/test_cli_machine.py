@@ -1,4 +1,6 @@
-"""`cpugpu-tui machine`: the card from what is kept, measured only when asked, and how it fails."""
+"""`cpugpu-tui machine`: the card from what is kept or measured now, and how it fails."""
+
+import pytest
 
 from cpugpu_tui.cli import machine
 from cpugpu_tui.cli.machine import HOW
@@ -7,18 +9,18 @@ from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 SIMULATED = ("machine", "--simulate", "default")
 
 
-def test_with_nothing_kept_the_cpu_alone_is_measured_and_the_way_to_the_gpu_is_said(cpugpu):
+@pytest.mark.parametrize(("gpus", "is_said"), [({"GPU-1": 0}, True), ({}, False)])
+def test_a_kept_card_of_the_cpu_names_the_way_to_the_gpu_only_where_one_is(gpus, is_said, cpugpu, monkeypatch):
+    """`With a GPU, this card also shows …` was said on a machine with a GPU."""
+    monkeypatch.setattr(machine, "nvml_indices", lambda: gpus)
+    cpugpu.here(*SIMULATED, "--measure", "--device", "cpu")
     done = cpugpu.here(*SIMULATED)
-    assert (done.code, done.err) == (EXIT_OK, "")
-    assert "simulated CPU" in done.out
-    assert "simulated GPU" not in done.out
-    assert done.out.endswith(f"{HOW}\n")
-    with cpugpu.store() as store:
-        assert [found.device for found in store.ceilings()] == ["cpu"]
+    assert "Only the CPU was measured" in done.out
+    assert done.out.endswith(f"{HOW}\n") == is_said
 
 
-def test_asked_for_it_measures_both_and_says_why_small_work_loses(cpugpu):
-    done = cpugpu.here(*SIMULATED, "--measure")
+def test_with_nothing_kept_it_measures_both_and_says_why_small_work_loses(cpugpu):
+    done = cpugpu.here(*SIMULATED)
     assert (done.code, done.err) == (EXIT_OK, "")
     for fact in ("simulated GPU", "20.0 µs", "20.0 TFLOP/s", "50.0 GB/s"):
         assert fact in done.out

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.model import Ceilings, Device, Event, Simulation
     from cpugpu_tui.state.state import RunState
 
-HOW = "To measure the GPU too: cpugpu-tui machine --measure"
+HOW = "This machine has a GPU. To measure it too: cpugpu-tui machine --measure"
 
 PATIENCE_S = 5.0
 """How long to wait for the driver's list of GPUs. Without persistence mode it must wake each GPU first."""
@@ -86,7 +86,7 @@ def nvml_indices() -> dict[str, int]:
 class MachineGiven(opt.Given):
     """The options of `machine`."""
 
-    measure: Annotated[bool, opt.flag("--measure", "Measure now. Uses all cores and the GPU for about 20 s.")] = False
+    measure: Annotated[bool, opt.flag("--measure", "Measure again.")] = False
     beside: Annotated[str | None, opt.option(
         "NAME|FILE", "Measure this machine's GPUs and set them beside a recorded one: h100, h200 or a file."
     )] = None  # fmt: skip
@@ -96,7 +96,8 @@ class MachineGiven(opt.Given):
 def machine(given: MachineGiven) -> None:
     """Print the machine card: peak rates and fixed overheads.
 
-    The card shows peak CPU, GPU and PCIe rates. Without a saved card, only the CPU is measured.
+    The card shows peak CPU, GPU and PCIe rates. Without a saved card they are measured now.
+    This uses all cores and the GPU for about 20 s.
     With --beside, each GPU stands beside a recorded one, and what cards of one model do not explain comes first.
     """
     if given.beside is not None:
@@ -108,16 +109,17 @@ def machine(given: MachineGiven) -> None:
     from cpugpu_tui.config.parsing import check_device
     from cpugpu_tui.transport.interpreter_search import AUTO
 
-    measure, python, simulated = given.measure, given.python, given.simulation
-    # The search for an interpreter takes time, so it runs only before a measurement.
-    found = found_python(python, simulation=simulated) if measure or python != AUTO else None
+    python, simulated = given.python, given.simulation
     for name in given.devices:
         check_device(name)
     known = kept(given.database, simulated=simulated is not None)
+    measure = given.measure or not known
+    # The search for an interpreter takes time, so it runs only before a measurement.
+    found = found_python(python, simulation=simulated) if measure or python != AUTO else None
     code, remark = EXIT_OK, None
-    if measure or not known:
+    if measure:
         options = RunOptions(python=found, database=given.database, save=not given.no_save)
-        ceilings, state, code = measured(options, given.devices if measure else ("cpu",), simulated)
+        ceilings, state, code = measured(options, given.devices, simulated)
         remark = state.no_gpu
         if not ceilings:  # do not show an older card instead
             if not given.json:
@@ -125,7 +127,7 @@ def machine(given: MachineGiven) -> None:
             raise typer.Exit(code)
         known = (*ceilings, *known)
     newest_ones = newest(known)
-    if all(each.device == "cpu" for each in newest_ones) and not measure:
+    if all(each.device == "cpu" for each in newest_ones) and not measure and nvml_indices():
         remark = HOW
     if given.json:
         for each in newest_ones:
