@@ -42,9 +42,14 @@ def test_what_waits_longer_than_it_works_is_limited_by_launching():
     assert matmul_limit(64, 7e3, 27e3) == Limit("launch", None)
 
 
-def test_what_is_too_small_for_either_ceiling_is_limited_by_starting_it():
-    assert matmul_limit(64, 20e3, 21e3) == Limit("launch", None)
+def test_what_reaches_a_fifth_of_neither_peak_rate_is_limited_by_neither():
+    """`compute 9 %` was said of a GPU that spent its time in small kernels, and `launch` where it worked for 99 %."""
+    assert matmul_limit(64, 20e3, 21e3) == Limit("neither peak", None)
+    assert matmul_limit(8192, 5.01 * 21.56e6, 110e6).kind == "neither peak"
+    assert matmul_limit(8192, 4.99 * 21.56e6, 110e6).kind == "compute"
+    assert matmul_limit(64, 16e3, 21e3) == Limit("launch", None), "starting it takes a fifth of the time"
     assert limit(2.0 * 16**3, 3072.0, "float32", None, 2e3, 2e3, CPU) == Limit("call", None)
+    assert limit(2.0 * 16**3, 3072.0, "float32", None, 9e3, 9e3, CPU) == Limit("neither peak", None)
 
 
 def test_a_cpu_call_that_is_mostly_overhead_is_limited_by_the_call():

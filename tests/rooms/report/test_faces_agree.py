@@ -14,7 +14,7 @@ from tests.helpers.command_line import ROOT
 from tests.helpers.runs.drawn_machines import drawn
 from tests.helpers.runs.recorder import state_of
 
-from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS
+from cpugpu_tui.analysis.costs import NO_LAUNCH, RESIDENT, WHAT_IFS
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.export.formats import csv_table
 from cpugpu_tui.export.stream import ExportedRun, case_results
@@ -22,10 +22,10 @@ from cpugpu_tui.export.threshold_ranges import ranges_of
 from cpugpu_tui.model.quantities import faster, percent, size_text, time_text
 from cpugpu_tui.render.answers import answers, as_data, condition_data
 from cpugpu_tui.render.columns import COLUMNS, Key
-from cpugpu_tui.render.sweep_words import bracket_text, interval_text, is_wide, point_size, speedup_text
+from cpugpu_tui.render.sweep_words import bracket_text, interval_text, is_wide, point_size, speedup_text, who_wins
 from cpugpu_tui.report import bars
 from cpugpu_tui.report.report import judged, report
-from cpugpu_tui.report.segments import CPU, GPU
+from cpugpu_tui.report.segments import CPU, GPU, UNKNOWN
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, schema
@@ -216,6 +216,21 @@ def test_no_size_contradicts_the_crossover(runs):
                     }
 
 
+def test_a_sentence_tells_as_many_unclear_sizes_as_the_json_and_none_of_a_bracket_alone(runs):
+    """`no winner at 187 and 241` was told of a bracket with six unclear sizes, one of which is 187."""
+    for run in runs:
+        for found in (each for sweep in report(run).sweeps for each in sweep.conditions.values() if each.decided):
+            _, _, without = who_wins(found, "").partition("; no winner at ")
+            told = re.sub(r"\([^)]*\)", "", without)
+            counted = sum(map(int, re.findall(r"(\d+) sizes", told)))
+            named = {number(each) for each in re.findall(r"\d[\d,]*[MG]?(?! sizes)\b", re.sub(r"\d+ sizes", "", told))}
+            unclear = {each["size"] for each in condition_data(found)["judged"]["not_judged"]}
+            others = {size.size for size in found.sizes if size.winner is None and size.reason not in UNKNOWN}
+            assert counted + len(named) == len(unclear | others), (without, unclear)
+            inside = {size for size in unclear if any(each.low < size < each.high for each in found.changes)}
+            assert ("in the bracket" in told) == bool(inside), (without, inside)
+
+
 # ------------------------------------------------------------------ numbers
 
 
@@ -247,6 +262,35 @@ def test_a_reader_can_recompute_the_speedup_from_the_times(runs):
             cpu, gpu, speedup = (shown(COLUMNS[key].text(run, row)) for key in (Key.CPU, Key.GPU, Key.SPEEDUP))
             assert speedup[0] <= 1.0001 * cpu[1] / gpu[0], row.case
             assert speedup[1] >= 0.9999 * cpu[0] / gpu[1], row.case
+
+
+def test_few_rounds_are_told_with_ends_that_hold_the_speedup_of_the_row(runs):
+    """`2,120× faster in 1 round` stood beside times whose quotient is 2,052: the GPU alone had further rounds."""
+    for run in runs:
+        for what_if in WHAT_IFS:
+            for _, row, size in decided(run, what_if.key):
+                if size.rounds is not None:
+                    assert size.rounds[0] <= size.comparison.speedup <= size.rounds[1], (row.case, what_if.key)
+                    assert size.comparison.rounds > 1 or size.rounds[0] == size.rounds[1]
+
+
+def test_the_kernels_of_a_cause_are_those_of_the_what_if_without_launch(runs):
+    """`launch overhead takes 98 % of its 118 µs` stood beside `without launch the GPU would win from ≈ 153`."""
+    told = 0
+    for run in runs:
+        for answer in answers(run):
+            found, cause = answer.report.under(NO_LAUNCH), answer.report.cause(moved=False)
+            smallest = next((size for size in found.timed if size.size == answer.report.resident.timed[0].size), None)
+            if cause is None or smallest is None:
+                continue
+            assert smallest.cpu_ns / cause.kernels_ns == pytest.approx(smallest.comparison.speedup, rel=0.15)
+            hidden = cause.kernels_ns - dict(cause.parts)["warm kernels"]
+            is_told = any(
+                f"while warm kernels run for {time_text(cause.kernels_ns)}" in each for each in answer.sentences
+            )
+            assert is_told == (hidden > 0.1 * cause.measured_ns)
+            told += is_told
+    assert told or any(run.simulated for run in runs)
 
 
 def test_the_times_of_the_csv_have_the_winner_of_the_row():
@@ -302,7 +346,7 @@ def _known(found):
     for moved in (False, True):
         cause = found.cause(moved=moved)
         if cause is not None:
-            yield time_text(cause.measured_ns)
+            yield from (time_text(cause.measured_ns), time_text(cause.kernels_ns))
             shares = [cause.largest[1], cause.share(cause.rest_ns), 1 - cause.share(cause.rest_ns)]
             yield from (percent(abs(share)) for share in shares)
     for each in found.printed:

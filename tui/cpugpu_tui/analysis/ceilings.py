@@ -199,10 +199,11 @@ def age(measured_wall_ns: int, now_wall_ns: int) -> str:
 # ------------------------------------------------------------------ roofline
 
 
-COMPUTE, MEMORY, LAUNCH, CALL, TRANSFER = "compute", "memory", "launch", "call", "transfer"
+COMPUTE, MEMORY, LAUNCH, CALL, TRANSFER, NEITHER = "compute", "memory", "launch", "call", "transfer", "neither peak"
 
-TOO_SMALL = 0.05
-"""Below this share of both peak rates an operation is limited by its start, not by them."""
+LEAST_SHARE = 0.2
+"""Below this share of both peak rates neither of them limits an operation: `compute 9 %` was said of small kernels.
+Starting it does, if that takes so large a share of the latency."""
 
 LAUNCH_SHARE = 0.5
 """If kernel time is less than this share of the latency, launch overhead and waiting are most of the time. On a CPU the
@@ -213,9 +214,9 @@ class Limit(NamedTuple):
     """What an operation would need more of to be faster."""
 
     kind: str
-    """`compute`, `memory`, `transfer`, or the start of the work: `launch` on a GPU, `call` on a CPU."""
+    """`compute`, `memory`, `transfer`, `neither peak`, or the start of the work: `launch` on a GPU, `call` on a CPU."""
     share: float | None
-    """Share of the peak rate that was reached; None for `launch` and `call`, which have none."""
+    """Share of the peak rate that was reached; None for the kinds without one."""
 
 
 def least_ns(flops: float, bytes_moved: float, dtype: str, ceilings: Ceilings) -> tuple[str, float] | None:
@@ -245,17 +246,17 @@ def limit(
         if line is not None:
             # A small copy is mostly start-up, and its low share of the bandwidth shows that.
             return Limit(TRANSFER, bytes_moved / line.bytes_per_s * 1e9 / latency_ns)
-    if ceilings.synchronize_ns is not None and hardware_ns < LAUNCH_SHARE * latency_ns:
-        return Limit(LAUNCH, None)
-    if ceilings.synchronize_ns is None and ceilings.launch_ns > LAUNCH_SHARE * latency_ns:
-        return Limit(CALL, None)
+    is_gpu = ceilings.synchronize_ns is not None
+    kind, start_ns = (LAUNCH, latency_ns - hardware_ns) if is_gpu else (CALL, ceilings.launch_ns)
+    if start_ns > LAUNCH_SHARE * latency_ns:
+        return Limit(kind, None)
     bound = least_ns(flops, bytes_moved, dtype, ceilings)
     if bound is None:
         return None
     share = bound[1] / hardware_ns
-    if share < TOO_SMALL:
-        return Limit(CALL if ceilings.synchronize_ns is None else LAUNCH, None)
-    return Limit(bound[0], share)
+    if share >= LEAST_SHARE:
+        return Limit(bound[0], share)
+    return Limit(kind if start_ns >= LEAST_SHARE * latency_ns else NEITHER, None)
 
 
 class Written(NamedTuple):

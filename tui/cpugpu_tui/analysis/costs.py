@@ -36,6 +36,13 @@ class Decomposition(NamedTuple):
     """Time of the whole call."""
     parts: tuple[tuple[str, float], ...]
     """(term, ns), in order of time."""
+    kernels_ns: float
+    """Time of all kernels. Without the other terms, the call would still take so long."""
+
+    @property
+    def hidden_ns(self) -> float:
+        """Time of kernels that run beside other terms."""
+        return self.kernels_ns - dict(self.parts)[KERNELS]
 
     @property
     def rest_ns(self) -> float:
@@ -79,7 +86,7 @@ def decompose(
     assert device_ns is not None
     visible_ns = min(device_ns, max(0.0, measured_ns - sum(ns for _, ns in known)))
     *first, last = known
-    return Decomposition(measured_ns, (*first, (KERNELS, visible_ns), last))
+    return Decomposition(measured_ns, (*first, (KERNELS, visible_ns), last), device_ns)
 
 
 Rounds = Mapping[int, float]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.costs import CAUSES, NO_LAUNCH, ONE_THREAD, PINNED, Decomposition
+from cpugpu_tui.analysis.costs import CAUSES, NO_LAUNCH, ONE_THREAD, PINNED, UNEXPLAINED, Decomposition
 from cpugpu_tui.model.quantities import count_of, factor, faster, percent, size_text, time_text
 from cpugpu_tui.render.sweep_words import (
     WITHIN,
@@ -118,7 +118,10 @@ def cause_sentence(found: SweepReport) -> str:
         is_known = smallest.winner is not None and smallest.comparison is not None
         slower = f" the GPU is {faster(smallest.comparison.speedup)}:" if is_known and smallest.comparison else ","
         owner = "its " if is_known else "the GPU's "
-        parts.append(f"A{at}{slower} {_cause(resident, of=owner)}.")
+        # `launch overhead takes 98 % of its 118 µs` sounds as if 2 % were left without it.
+        is_hidden = resident.share(resident.hidden_ns) > UNEXPLAINED
+        beside = f", while warm kernels run for {time_text(resident.kernels_ns)}" if is_hidden else ""
+        parts.append(f"A{at}{slower} {_cause(resident, of=owner, beside=beside)}.")
     if moved is not None:
         where = "" if parts else f" a{at}"
         is_same = resident is not None and resident.largest[0] == moved.largest[0]
@@ -126,11 +129,11 @@ def cause_sentence(found: SweepReport) -> str:
     return " ".join(parts)
 
 
-def _cause(decomposition_of: Decomposition, subject: str = "", of: str = "") -> str:
+def _cause(decomposition_of: Decomposition, subject: str = "", of: str = "", beside: str = "") -> str:
     name, share = decomposition_of.largest
     # Each part is timed separately, and can take longer there than inside the call.
     part = f"{percent(share)} %" if share <= 1 else "all"
-    text = f"{subject or CAUSES[name]} takes {part} of {of}{time_text(decomposition_of.measured_ns)}"
+    text = f"{subject or CAUSES[name]} takes {part} of {of}{time_text(decomposition_of.measured_ns)}{beside}"
     if decomposition_of.is_explained:
         return text
     rest = decomposition_of.share(decomposition_of.rest_ns)

@@ -9,10 +9,20 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from cpugpu_tui.analysis.ceilings import LEAST_SHARE
 from cpugpu_tui.analysis.costs import END_TO_END, energy, joules_text
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import DEVICE
-from cpugpu_tui.model.quantities import count_of, factor, of_peak, plus_minus, significant, time_span, time_text
+from cpugpu_tui.model.quantities import (
+    count_of,
+    factor,
+    of_peak,
+    plus_minus,
+    share_text,
+    significant,
+    time_span,
+    time_text,
+)
 from cpugpu_tui.render.sweep_words import NARROW, interval_text
 from cpugpu_tui.render.verdicts import row_limit, winner, written
 from cpugpu_tui.report.report import alone_plus_minus, judged
@@ -234,7 +244,8 @@ def _columns() -> Iterator[Column]:
     yield Column(
         Key.LIMIT, "limited by", _limited_by,
         "What the row needs more of. compute, memory: with the share of this machine's peak rate ({machine})."
-        " transfer: PCIe. launch, call: starting the work takes longer than the work.", is_words=True,
+        " transfer: PCIe. launch, call: starting the work takes longer than the work. neither peak: under"
+        f" {share_text(LEAST_SHARE)} of both.", is_words=True,
     )  # fmt: skip
     yield Column(
         Key.CPU_ENERGY, "CPU energy", lambda _, row: _joules(row, row.cpu),

@@ -8,7 +8,7 @@ from functools import partial
 
 from cpugpu_tui.analysis.ceilings import clock_sentences
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, SCOPE_WORDS, energy
-from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST
+from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST, WIDEST_GAP
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, RECORDED, Search, work_name
 from cpugpu_tui.model.quantities import count_of, joined, percent, share_text, size_text
@@ -252,7 +252,8 @@ def _wide_brackets(sweep: SweepReport, search: Search, start: int) -> list[str]:
 
 
 NAME, WHERE, SIZES, BRACKET, LARGEST, COPIES, LIMIT = (
-    "workload", "GPU wins", "sizes", "bracket", "speedup at the largest", "with copies, at the largest", "limited by"
+    "workload", "GPU wins", "sizes", "bracket", "speedup at the largest", "with copies, at the largest",
+    "limit at the largest",
 )  # fmt: skip
 
 SIGNS = {bars.CPU: "░", bars.OPEN: "?", bars.GAP: "·", bars.RESIDENT: "▓", bars.BOTH: "█"}
@@ -266,10 +267,10 @@ NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
 
 LEGEND = (
     "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins (with copies not, unclear or"
-    " not timed), {both} also with copies, {open} unclear or the winner changes, {gap} timed sizes too far apart."
-    " A device wins where it is faster by over {tie} with 95 % certainty. Thresholds name one that costs up to {cost}"
-    " more."
-).format_map({**SIGNS, "tie": share_text(EQUIVALENCE), "cost": share_text(MOST_COST)})
+    " not timed), {both} also with copies, {open} unclear or the winner changes, {gap} timed sizes too far apart for"
+    " their lead, or over {widest}×. A device wins where it is faster by over {tie} with 95 % certainty. Thresholds"
+    " name one that costs up to {cost} more."
+).format_map({**SIGNS, "widest": WIDEST_GAP, "tie": share_text(EQUIVALENCE), "cost": share_text(MOST_COST)})
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
 """Columns that narrow terminals may omit, most important first."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.model.quantities import joined, size_text
-from cpugpu_tui.render.sweep_words import bracket_text, exceptions, is_wide, point_text, where
+from cpugpu_tui.render.sweep_words import bracket_text, exceptions, is_wide, point_text, ranges_text, where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport
 from cpugpu_tui.report.segments import (
@@ -29,7 +29,7 @@ CLASS_WORDS = {
     ALWAYS: "faster at every size timed", FROM: "faster from a size on",
     WITHIN: "faster in a range, unclear beyond it", SEVERAL: "faster in several ranges",
     FALLS: "faster up to a size", NEVER: "not faster at any size timed",
-    UP_TO: "not faster up to a size, otherwise unclear", ALL_EQUAL: "not faster because both are equal",
+    UP_TO: "slower in a range, otherwise unclear", ALL_EQUAL: "not faster because both are equal",
     NOT_DECIDED: "unclear", NONE_TIMED: "not timed",
 }  # fmt: skip
 """Class → its words, most important first."""
@@ -63,7 +63,7 @@ def _sizes(found: Condition) -> str:
     if found.kind in (ALWAYS, NEVER, ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
         return ""
     if found.kind == UP_TO:
-        return f" ({size_text(found.ranges[-1].last)}{exceptions(found)})"
+        return f" ({ranges_text(found)})"
     if found.kind != FROM:
         return f" ({where(found)})"
     change = found.crossover

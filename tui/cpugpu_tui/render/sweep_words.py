@@ -183,9 +183,14 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> st
         return f"at no size timed ({_timed_span(found)})"
     own = [part for part in found.ranges if part.winner == GPU]
     if not own:
-        return f"not up to {size_text(found.ranges[-1].last)}{exceptions(found)}"
+        return f"not {ranges_text(found)}"
     text = _ranges_text(found, own, axis, with_bracket=with_bracket)
     return f"{text}{exceptions(found)}"
+
+
+def ranges_text(found: Condition) -> str:
+    """Return where the only device that wins does, with what is unclear between: `up to 500, unclear at 176`."""
+    return f"{_ranges_text(found, found.ranges, '', with_bracket=False)}{exceptions(found)}"
 
 
 def exceptions(found: Condition) -> str:
@@ -205,7 +210,11 @@ def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins")
     winner = leader(found)
     own = [part for part in found.ranges if part.winner == winner]
     text = f"{subject or f'the {winner}'} {verb} {_ranges_text(found, own, axis, with_bracket=True)}"
-    return "; no winner at ".join(filter(None, (text, open_text(found.outside))))
+    without = [open_text(found.outside)] if found.outside else []
+    if found.inside:
+        brackets = "bracket" if len(found.changes) == 1 else "brackets"
+        without.append(f"{sizes_text([size.size for size in found.inside])} in the {brackets}")
+    return "; no winner at ".join([text, *([", nor at ".join(without)] if without else [])])
 
 
 def leader(found: Condition) -> str:
@@ -227,10 +236,11 @@ def _ranges_text(found: Condition, own: Sequence[Range], axis: str, *, with_brac
 
 
 def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: bool) -> str:
-    """Return one range: `from n ≈ 205 (192–213)`, `from 64 to ≈ 500 (450–550)`, `up to n = 500`."""
+    """Return one range: `from n ≈ 205 (192–213)`, `from 64 to ≈ 500 (450–550) tokens`, `up to n = 500`."""
 
-    def at(change: Change) -> str:
-        of_axis = axis if change is part.start or part.start is None else ""
+    def end(change: Change | None, sign: str, size: int, of_axis: str) -> str:
+        if change is None:
+            return named(of_axis, sign, size)
         if is_wide(change) and not with_bracket:
             return " ".join(filter(None, (bracket_text(change), noun_of(of_axis))))
         text = point_text(change, of_axis)
@@ -238,17 +248,17 @@ def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: 
 
     if part.start is None and part.end is None and part.first == part.last:
         return f"at {size_text(part.first)}"
-    is_from_start = part.first == timed[0].size
+    has_lower = part.start is not None or part.first != timed[0].size
+    has_upper = part.end is not None or part.last != timed[-1].size
     # Below its smallest decided size it may win, too: `13 tokens` stood beside `≈ 11` with copies.
-    lower = at(part.start) if part.start is not None else "" if is_from_start else named(axis, "≤", part.first)
-    is_to_end = part.last == timed[-1].size
-    last_axis = "" if lower else axis
-    upper = at(part.end) if part.end is not None else "" if is_to_end else named(last_axis, "=", part.last)
-    if not (lower or upper):  # the device wins at both ends, and some size between is open
-        lower, upper = named(axis, "=", part.first), size_text(part.last)
-    if not lower:
-        return f"up to {upper}"
-    return f"from {lower} to {upper}" if upper else f"from {lower}"
+    sign = "≤" if has_lower else "="
+    if not (has_lower or has_upper):  # the device wins at both ends, and some size between is open
+        has_lower = has_upper = True
+    # A noun follows the last size: `from 1 to 64 sequences`.
+    is_last = has_upper and (not has_lower or bool(noun_of(axis)))
+    lower = end(part.start, sign, part.first, "" if is_last else axis) if has_lower else ""
+    upper = end(part.end, "=", part.last, axis if is_last else "") if has_upper else ""
+    return " ".join(filter(None, (lower and f"from {lower}", upper and f"{'to' if lower else 'up to'} {upper}")))
 
 
 def _timed_span(found: Condition) -> str:

@@ -88,13 +88,20 @@ class Condition:
 
     @property
     def outside(self) -> tuple[Size, ...]:
-        """Its sizes without a winner that lie in no bracket or lost theirs, without those that were never reached."""
-        brackets = [(change.low, change.high) for change in self.changes]
-        return tuple(
-            size for size in self._sizes()
-            if size.winner is None and size.reason not in UNKNOWN
-            and (size.reason == CONTRADICTED or not any(low < size.size < high for low, high in brackets))
-        )  # fmt: skip
+        """Its sizes without a winner that lie in no bracket, without those that were never reached."""
+        return tuple(size for size in self._open if not self._is_inside(size))
+
+    @property
+    def inside(self) -> tuple[Size, ...]:
+        """The same of those that lie in a bracket, where no size has a winner."""
+        return tuple(size for size in self._open if self._is_inside(size))
+
+    @property
+    def _open(self) -> Iterator[Size]:
+        return (size for size in self._sizes() if size.winner is None and size.reason not in UNKNOWN)
+
+    def _is_inside(self, size: Size) -> bool:
+        return any(change.low < size.size < change.high for change in self.changes)
 
     @property
     def crossover(self) -> Change | None:
@@ -176,14 +183,19 @@ def _size(key: str, row: Row, found: Comparison | None, judgement: str, reason: 
     if found is None or row.cpu is None or row.cpu.latency_ns is None:
         return Size(row.case.size, judgement, reason)
     cpu_ns = row.cpu.latency_ns
-    spread = _spread(key, row) if found.low is None else None
+    spread = _spread(key, row, found.speedup) if found.low is None else None
     return Size(row.case.size, judgement, reason, found, cpu_ns, cpu_ns / found.speedup, spread)
 
 
-def _spread(key: str, row: Row) -> tuple[float, float] | None:
-    """Return the smallest and the largest ratio of a row's rounds under a condition."""
+def _spread(key: str, row: Row, speedup: float) -> tuple[float, float]:
+    """Return the smallest and the largest ratio of a row's rounds under a condition, extended to contain its speedup.
+
+    One device may have more rounds than both together: of a single one the speedup is shown, so that it is that of the
+    times beside it.
+    """
     ratios = [cpu_ns / gpu_ns for cpu_ns, gpu_ns in _rounds(key, row)]
-    return (min(ratios), max(ratios)) if ratios else None
+    ends = (speedup, *(ratios if len(ratios) > 1 else ()))
+    return min(ends), max(ends)
 
 
 def _rounds(key: str, row: Row) -> tuple[tuple[float, float], ...]:

@@ -297,7 +297,7 @@ def decomposition_of(row: Row, *, moved: bool) -> Decomposition | None:
         return None
     return decompose(
         times.median_ns(model.PAGEABLE) if moved else times.latency_ns,
-        times.median_ns(model.ENQUEUE), times.kernels_ns or times.median_ns(model.DEVICE_WARM),
+        times.median_ns(model.ENQUEUE), times.median_ns(model.DEVICE_WARM) or times.kernels_ns,
         times.median_ns(model.SYNCHRONISE),
         to_gpu if moved else None, back if moved else None,
     )  # fmt: skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpugpu_tui.analysis import costs
+from cpugpu_tui.analysis.ceilings import LEAST_SHARE
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, RECORDED, SYNCHRONISE, SYSTEM, USER
-from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
+from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, share_text, significant, time_text
 from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
 from cpugpu_tui.render.sweep_words import speedup_text, why_open
@@ -30,6 +31,7 @@ CLASS_WORDS = {
 START_WORDS = {
     "launch": "limited by launch and wait: the GPU has too little work",
     "call": "limited by the overhead of a call: the CPU has too little work",
+    "neither peak": f"limited by neither peak rate: it reaches less than {share_text(LEAST_SHARE)} of both",
 }
 """Limit without a share → sentence."""
 
@@ -155,15 +157,14 @@ def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list
     title: Spans = ((f"Where the GPU's time goes{which}", "title"),)
     if times is None or row.status == "mismatch":
         return [title, *paragraph(MISMATCH if times else NOT_YET, width, "muted")]
-    kernels_ns = times.kernels_ns or times.median_ns(DEVICE_WARM) or 0.0
     resident, moved = decomposition_of(row, moved=False), decomposition_of(row, moved=True)
     if resident is None and moved is None:
         return [title, *paragraph(_why_not(row, times), width, "muted")]
     lines = [title]
     if resident is not None:
-        lines += _taken_apart("resident (the inputs are on the GPU)", resident, kernels_ns, width, glyphs)
+        lines += _taken_apart("resident (the inputs are on the GPU)", resident, width, glyphs)
     if moved is not None:
-        return [*lines, *_taken_apart("with copies (from and to the host)", moved, kernels_ns, width, glyphs)]
+        return [*lines, *_taken_apart("with copies (from and to the host)", moved, width, glyphs)]
     what = "the copies were not timed separately" if times.samples.get(PAGEABLE) else "not timed"
     when = "yet" if row.status == "active" else "in this run"
     return [*lines, *paragraph(f"with copies: {what} {when}", width, "muted")]
@@ -182,13 +183,13 @@ def _has(times: DeviceTimes, metric: str) -> bool:
     return bool(times.median_ns(metric)) or (metric == DEVICE_WARM and bool(times.kernels_ns))
 
 
-def _taken_apart(how: str, found: costs.Decomposition, kernels_ns: float, width: int, glyphs: Glyphs) -> list[Spans]:
+def _taken_apart(how: str, found: costs.Decomposition, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return a heading with the total, a line for each part, and the rest or the overlap."""
     total = f"{time_text(found.measured_ns)} a call"
     how = how if len(how) + len(total) + 4 <= width else how.partition(" (")[0]
     lines: list[Spans] = [((f"  {how}: ", "text"), (total, "strong"))]
     for name, part_ns in found.parts:
-        remark = HIDDEN if name == costs.KERNELS and part_ns < 0.95 * kernels_ns else REMARKS[name]
+        remark = HIDDEN if name == costs.KERNELS and found.share(found.hidden_ns) >= costs.LEAST_REST else REMARKS[name]
         lines.append(_part(name, part_ns, found, remark, "gpu", width, glyphs))
     rest_ns = found.rest_ns
     if abs(found.share(rest_ns)) < costs.LEAST_REST:
