@@ -119,6 +119,13 @@ class CommandLine:
         return closing(Store.open(self.database))
 
 
+def committed(folder: Path, tag: str) -> None:
+    """Make a folder a repository whose only commit, with this tag, has its files."""
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
+                  ["tag", tag]):  # fmt: skip
+        subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
+
+
 def next_event(process: subprocess.Popen[bytes], wanted: Callable[[Event], bool]) -> Event:
     """Read events until one is wanted; drop the others."""
     for event in events_from(process):

@@ -283,19 +283,23 @@ def _add_pair(
         played.clocks = played.clocks or tuple(state.clocks.values())
     played.pairs += 1
     played.visits_s += duet.visits_s
-    names = [series.name for series in played.series] if plan.is_of_two_codes else [""] * len(events)
+    names = [f"{series.name}: " if plan.is_of_two_codes else "" for series in (*played.series, played.placebo)]
     failed = [each for each in ended if each.status == "failed"]
-    for name, end in zip(names, ended, strict=False):  # if a side could not run, the others were stopped
-        if end in failed and end.message:
-            tell(f"cpugpu-tui: {f'{name}: ' if name else ''}{end.message} {end.remedy}".strip())
+    why = (f"cpugpu-tui: {name}{end.message} {end.remedy}".strip()
+           for name, end in zip(names, ended, strict=True) if end in failed and end.message)  # fmt: skip
+    for text in dict.fromkeys(why):  # if a side could not run, the others were stopped
+        tell(text)
     code = duet.signal_exit or max(each.exit_code for each in failed or ended)
     played.exit_code = max(played.exit_code, code)
     played.is_over = duet.stopping or any(each.status != "done" for each in ended)
+    is_one = plan.is_of_two_codes and len({case.sweep for case in plan.cases}) == 1
+    sizes = {case.key: f"n = {case.size:,}" for case in plan.cases} if is_one else {}
     for series, each in zip(played.series, events, strict=False):
         for event in each:
             if isinstance(event, CaseFailed) and event.kind != "skipped":
                 played.failed.add(event.case)
-                tell(f"{event.case} failed in {series.name}: {event.message} {event.remedy}".strip())
+                called = sizes.get(event.case, event.case)
+                tell(f"{called} failed in {series.name}: {event.message} {event.remedy}".strip())
     *sides, played.placebo = (
         replace(series, runs=(*series.runs, run)) if (run := measured(each)) is not None else series
         for series, each in zip((*played.series, played.placebo), events, strict=True)

@@ -258,9 +258,8 @@ def summary(found: SeriesComparison) -> list[str]:
     if counts[compare.UNDECIDED] and not found.is_duet:
         lines.append(f"{counts[compare.UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
     elif counts[compare.UNDECIDED]:
-        lines.append(
-            f"{counts[compare.UNDECIDED]} undecided: the times vary too much for {compare.MOST_PAIRS} pairs of agents."
-        )
+        pairs = max(each.change.base_runs for each in found.shared if each.change is not None)
+        lines.append(f"{counts[compare.UNDECIDED]} undecided: the times vary too much for {pairs} pairs of agents.")
     if any(each.is_group for each in found.judged):
         lines.append("Because there are many cases, neighbouring sizes share a verdict.")
     if counts[compare.NOT_COMPARABLE] == len(found.shared):

@@ -1,11 +1,10 @@
-"""`time --on-cpu A --on-gpu B` as a person meets it: a run and its command, a wrong result, errors."""
+"""`time --on-cpu A --on-gpu B` as a person meets it: a run and its command."""
 
 import shlex
 
-import pytest
 from tests.helpers.command_line import FAST
 
-from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import CodeTraced, RunStarted
 
 NUMPY = ("--on-cpu", "x @ x", "--setup", "x = np.random.rand(n, n)")
@@ -32,21 +31,3 @@ def test_numpy_is_timed_on_a_machine_without_the_library_of_the_gpu(cpugpu, tmp_
     assert done.code == EXIT_OK, done.err
     traced = next(event for event in done.events if isinstance(event, CodeTraced))
     assert (traced.library, traced.not_compared) == ("numpy", "")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        NUMPY,
-        TORCH[:2],
-        ("x @ x", "--gpu-setup", "y = x"),
-        ("x @ x", *NUMPY, *TORCH),
-        (*NUMPY, *TORCH, "--against", "x"),
-        (*NUMPY, *TORCH, "--in-place"),
-        (*NUMPY, *TORCH, "--", "true"),
-    ],
-)
-def test_what_does_not_belong_together_is_refused_in_one_sentence(cpugpu, wrong, words):
-    done = cpugpu.here("time", "--n", "8", "--simulate", FAST, *wrong)
-    assert (done.code, done.out) == (EXIT_USAGE, "")
-    words(done.err)

@@ -12,7 +12,7 @@ from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import fleet, inventory, objects, states
 from tests.helpers.fleet.sshd_server import host_lines, server
 
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CodeTraced, DeviceSampled, RunStarted
 
 SSHD = pytest.mark.skipif(bool(sshd_server.why_not()), reason=sshd_server.why_not())
@@ -107,26 +107,3 @@ def test_a_fleet_times_the_same_code_on_every_host(cpugpu, code):
     assert outcome.err.count("Sending mine.py") == 1
     assert " to 2 hosts (4 files" in outcome.err
     assert len([each for each in objects(outcome.out) if each["event"] == "CodeTraced"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("change", "more"),
-    [
-        ("import onlyhere", ()),
-        ("import parts.missing", ()),
-        ("raise ValueError('no data')", ()),
-        ("", ("-w", "b")),
-        ("", ("--worker", "thread")),
-        ("", ("--launcher", "sshh")),
-        ("", ("--python", "/no/python")),
-        ("from big import *", ()),
-    ],
-)
-def test_what_cannot_run_there_is_said_in_one_sentence(cpugpu, tmp_path, code, change, more, words):
-    file = Path(code.partition(":")[0])
-    (file.parent / "big.py").write_bytes(b"#" * 10_000_001)
-    file.write_text(f"{change}\n{file.read_text()}")
-    done = cpugpu.here("time", code, *SOON, "-w", "a", "--launcher", "local", *more)
-    assert done.code in (EXIT_USAGE, EXIT_UNFIT)
-    why = [line for line in done.out.splitlines() if line.startswith("failed: ")]
-    words("\n".join([done.err, *why]).replace(str(file.parent), "PROJECT"))

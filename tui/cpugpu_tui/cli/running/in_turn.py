@@ -80,7 +80,7 @@ def run_in_turn(
             show_duet(found, played, as_json=as_json)
             code = code or (EXIT_UNFIT if any(each.placebo_moved for each in found) else EXIT_OK)
         except (UsageError, UnfitError) as error:  # no case was timed on both sides; the runs are saved anyway
-            if not played.is_over:  # that reason is known already
+            if not (played.is_over or played.failed >= {case.key for case in plan.cases}):  # those reasons are known
                 print_notice(f"No comparison: {error}")
             code = code or EXIT_UNFIT
         return save_rest(outbox, code)
