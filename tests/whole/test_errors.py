@@ -123,8 +123,7 @@ NOT_TRIED = {
     "thresholds make --db": "the same",
     "machine --db": "the same",
     "doctor --db": "a finding of doctor, no error",
-    "run --mnist": "read by the cases of the run",
-    "fleet run --mnist": "the same, on the hosts",
+    "fleet run --mnist": "a folder of the hosts",
     "fleet run --python": "an interpreter of the hosts",
     "fleet hosts --python": "the same",
     "fleet gate --python": "the same",
@@ -301,10 +300,9 @@ TAKES_FILE = re.compile(r"FILE|PATH|PYTHON|CODE|SERIES|BASE|NEW|DIR|\.db|THRESHO
 """In the metavar of an option or argument that is a path, or a text with one."""
 
 NO_FILE = ("--setup", "--gpu-setup", "--against-setup", "fleet run --python", "fleet hosts --python",
-           "fleet gate --python", "fleet run --mnist", "run --mnist", "fleet run --export",
-           "--metrics", "reference make --out",
+           "fleet gate --python", "fleet run --mnist",
            "thresholds verify WORKLOAD|FILE:FUNCTION|EXPRESSION")  # fmt: skip
-"""Lines of code, what is on another machine, what only some cases read, and what is tried at `run` or above."""
+"""Lines of code, what is on another machine, and what is tried at `run` or above."""
 
 KINDS = ("folder", "pipe", "null", "full", "notes", "closed")
 
@@ -352,7 +350,8 @@ def left(folder: Path) -> dict[str, object]:
 def test_a_file_of_any_kind_is_taken_or_named_with_a_remedy(
     here: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in ("cli.running.modes.Agents", "cli.running.in_turn.Agents", "session.session.Session.run"):
+    for part in ("cli.running.modes.Agents", "cli.running.in_turn.Agents", "session.session.Session.run",
+                 "session.fleet_running.Fleet.run"):  # fmt: skip
         monkeypatch.setattr(f"cpugpu_tui.{part}", mock.Mock(side_effect=StartedError))
     for ending in (".py", ".json"):
         put_files(ending)

@@ -62,8 +62,9 @@ devices --python {}
 list --workloads {}.py
 doctor --python {}
 machine --device {}
+run mnist-mlp --mnist {}
 """.strip().splitlines()
-"""Command lines with a hostile name in place of {}; `run --mnist {}` would only run."""
+"""Command lines with a hostile name in place of {}."""
 
 
 def harmless(done):

@@ -121,3 +121,11 @@ def test_without_a_history_on_a_read_only_disk_nothing_is_saved_yet(words, cpugp
     monkeypatch.setattr(CommandLine, "environment", lambda self, **more: {})
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     assert "No runs are saved yet in /proc/cpugpu-tui/results.db. Save one with" in refused(cpugpu, *words.split())
+
+
+@pytest.mark.parametrize("words", ["history", "show 1", "history prune --keep 1", "thresholds make --run 1"])
+def test_a_history_that_does_not_exist_is_said_and_not_created(words, cpugpu, tmp_path, monkeypatch):
+    """A typing error left an empty database behind, and the list said: No runs yet."""
+    monkeypatch.chdir(tmp_path)
+    assert "No runs are saved yet in typo.db." in refused(cpugpu, *words.split(), "--db", "typo.db")
+    assert not Path("typo.db").exists()

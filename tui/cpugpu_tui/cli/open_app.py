@@ -30,8 +30,9 @@ def open_app(
     """
     # Collections during imports take a tenth of the time to the first frame. The app enables them after it.
     gc.disable()
-    from cpugpu_tui.cli.running.options import found_python, simulation
+    from cpugpu_tui.cli.running.options import found_python
     from cpugpu_tui.config import config, paths
+    from cpugpu_tui.config.parsing import parse_simulation
     from cpugpu_tui.config.settings import resolved
     from cpugpu_tui.session.own_workloads import offers_installed
     from cpugpu_tui.session.planning import PlanRequest
@@ -44,7 +45,7 @@ def open_app(
     request = PlanRequest(
         devices=asked if isinstance(asked, tuple) else ("auto",),
         mnist=paths.absolute(str(mnist)) if mnist else None,
-        simulation=simulation(simulate),
+        simulation=None if simulate is None else parse_simulation(simulate),
         starts=usual_starts(os.environ),
     )
     keymap = keymap_of(configured.keys)

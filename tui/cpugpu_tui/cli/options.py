@@ -305,9 +305,9 @@ class Given:
     @property
     def simulation(self) -> "Simulation | None":
         """The simulated machine, or None for this one."""
-        from cpugpu_tui.cli.running.options import simulation
+        from cpugpu_tui.config.parsing import parse_simulation
 
-        return simulation(self.simulate)
+        return None if self.simulate is None else parse_simulation(self.simulate)
 
     @property
     def several(self) -> tuple[str, ...]:
@@ -342,15 +342,15 @@ class Given:
         """Return what to run, in one start; `more` are further fields, or other values for some."""
         from dataclasses import replace
 
-        from cpugpu_tui.config.paths import absolute
+        from cpugpu_tui.cli.running.options import mnist_folder
         from cpugpu_tui.session.planning import PlanRequest
 
         request = PlanRequest(
             sizes=self.size if self.n is None else self.n, dtype=self.dtype, threads=self.threads, variant=self.variant,
             devices=self.devices, rounds=self.rounds, max_seconds=self.max_seconds, case_timeout_s=self.case_timeout,
             repeat=self.repeat, cache=self.cache, scale=self.scale, simulation=self.simulation,
-            mnist=absolute(str(self.mnist)) if self.mnist else None, find_crossover=self.find_crossover,
-            max_size=self.max_size, full=self.full, parallel=self.parallel, energy=self.energy, beside=self.beside,
+            mnist=mnist_folder(self.mnist), find_crossover=self.find_crossover, max_size=self.max_size, full=self.full,
+            parallel=self.parallel, energy=self.energy, beside=self.beside,
         )  # fmt: skip
         return replace(request, **more)
 

@@ -182,12 +182,14 @@ def read_text(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        TomlError: the file cannot be read, is larger than `MOST_BYTES`, or is not UTF-8.
+        TomlError: the file cannot be read, is larger than `MOST_BYTES`, or is not text in UTF-8.
     """
     try:
         data = read_at_most(path, MOST_BYTES)
         if len(data) > MOST_BYTES:
             raise TomlError(path, None, f"The file is larger than {MOST_BYTES:,} bytes.", "Choose a smaller file.")
+        if b"\0" in data:
+            raise TomlError(path, None, "The file is not text.", "Choose a text file.")
         return data.decode("utf-8-sig")
     except OSError as error:
         raise TomlError(

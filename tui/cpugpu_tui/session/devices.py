@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, Simulation
+from cpugpu_tui.session.endings import error_of
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.agent_pool import Agents, print_once
 
@@ -31,6 +32,7 @@ class DeviceSurvey:
         """Return every device of this machine that torch can use; None if it was stopped. Blocks for seconds.
 
         Raises:
+            UsageError: the interpreter does not exist.
             UnfitError: no agent could be started, or it found no device.
         """
         try:
@@ -40,7 +42,7 @@ class DeviceSurvey:
             self._over.set()
         if found is not None or self._session.stopping:
             return found
-        raise UnfitError(finished.message or "No device was found.", finished.remedy)
+        raise error_of(finished, "No device was found.")
 
     def stop(self) -> None:
         """Cancel it, and wait until its process is gone: it would disturb the times of a run."""
@@ -60,7 +62,7 @@ def with_gpu_names(plan: Plan, agents: Agents) -> Plan:
     found, finished = _asked(Session(Plan("devices", (), plan.devices, simulation=plan.simulation), agents))
     gpus = [device.name for device in found.devices] if found is not None else []
     if not gpus:
-        raise UnfitError(finished.message or "No GPU was found.", finished.remedy)
+        raise error_of(finished, "No GPU was found.")
     if len(gpus) < 2:
         raise UnfitError(f"--parallel needs two GPUs, but only {gpus[0]} was found.", "Leave --parallel out.")
     return replace(plan, devices=tuple(gpus))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, CpuGpuError, NoTorchError
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, CpuGpuError, NoTorchError, UnfitError, UsageError
 from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_process import no_agent
 
@@ -13,6 +13,12 @@ def failed_by(error: CpuGpuError) -> model.RunFinished:
     return model.RunFinished(
         status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
     )  # fmt: skip
+
+
+def error_of(finished: model.RunFinished, otherwise: str = "") -> CpuGpuError:
+    """Return the error of a run that could not run: a wrong path or code is the person's, all else the machine's."""
+    kind = UsageError if finished.exit_code == EXIT_USAGE else UnfitError
+    return kind(finished.message or otherwise, finished.remedy)
 
 
 def without_ceilings(gone: AgentExited | None) -> model.RunFinished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -10,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import config
-from cpugpu_tui.config.parsing import parse_simulation
+from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Plan, Refused, Simulation
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
@@ -180,9 +182,15 @@ def found_python(python: str | None, worker: str = "process", simulation: Simula
     return choice.python
 
 
-def simulation(text: str | None) -> Simulation | None:
-    """Return the simulated machine of `--simulate`, or None without the option."""
-    if text is None:
-        return None
+def mnist_folder(given: Path | None) -> str | None:
+    """Return the absolute path of `--mnist`.
 
-    return parse_simulation(text)
+    Raises:
+        UsageError: it is not a folder.
+    """
+    if given is None:
+        return None
+    path = absolute(str(given))
+    if not os.path.isdir(path):
+        raise UsageError(f"{printable(str(given))} is not a folder.", "Give --mnist the folder of the MNIST files.")
+    return path

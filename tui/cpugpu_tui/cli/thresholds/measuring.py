@@ -19,13 +19,14 @@ from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.decide.comparison import MOST_COST
 from cpugpu_tui.decide.next_size import unsure_sizes
-from cpugpu_tui.errors import UnfitError, UsageError, print_notice
+from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.export.threshold_ranges import points_of
 from cpugpu_tui.export.thresholds import named, operation_of, operations, require_machine
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Case, Found, typed_name, work_name
 from cpugpu_tui.model.quantities import joined, share_text, size_text
 from cpugpu_tui.render.sweep_words import span_text
+from cpugpu_tui.session.endings import error_of
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -130,7 +131,7 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
     """Run a plan with a line of progress, and save it; return its state and the exit code of the command.
 
     Raises:
-        UnfitError: it cannot run here.
+        UsageError, UnfitError: it cannot run, or not here.
     """
     agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=own.words())
     with saving(options) as outbox:
@@ -143,7 +144,7 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
         state, _, _ = as_saved(state, session.saver.unsaved, None)
         code = save_rest(outbox, session.signal_exit or finished.exit_code)
     if finished.status == "failed":
-        raise UnfitError(finished.message, finished.remedy)
+        raise error_of(finished)
     say_why(finished)
     failed = {row.case: row.failure for row in state.rows.values() if row.failure and row.failure.kind != "skipped"}
     for case, failure in list(failed.items())[:MOST_FAILURES]:
