@@ -84,9 +84,21 @@ SLOW_AT = ((100, 82), (139, 105), (140, 2450), (142, 2500), (143, 108), (256, 18
 """µs of a convolution on a GPU that is slow for 140 to 142 images: an H100 took 2.1 times as long as its CPU."""
 
 
+def slow_at_some_sizes(monkeypatch):
+    monkeypatch.setitem(CURVES, "conv2d", CURVES["conv2d"]._replace(gpu=((4, 55.5), (50, 57.7), *SLOW_AT)))
+
+
+@pytest.mark.parametrize("limit_s", [45, 80])
+def test_the_middle_of_a_wide_gap_is_timed_however_much_others_have_to_narrow(monkeypatch, limit_s):
+    """On an H200 the time of 20 workloads was over before, and a file named the GPU at 141."""
+    slow_at_some_sizes(monkeypatch)
+    state = timed(monkeypatch, plan_of(("conv2d", "solve", "cholesky", "svd"), 1, limit_s)).state
+    assert ("conv2d", 141) in {(row.case.workload, row.case.size) for row in state.rows.values()}
+
+
 def test_loud_rounds_and_an_odd_size_leave_few_gaps_and_no_wrong_device(monkeypatch):
     """The noise of an H100 server: a file made in the time of few workloads, verified, and made further."""
-    monkeypatch.setitem(CURVES, "conv2d", CURVES["conv2d"]._replace(gpu=((4, 55.5), (50, 57.7), *SLOW_AT)))
+    slow_at_some_sizes(monkeypatch)
     names = ("conv2d", "embedding")
     plan = plan_of(names, 1, 45.0 * len(names))
     made = thresholds_of(timed(monkeypatch, plan, is_loud=True).state)

@@ -132,9 +132,10 @@ class Scheduler:
             self._active.append(unsure)
             return
         case = search.next_case(only)
-        if case is None and only is None and self._is_survey and not self._active:
-            search.judge_again()
-            case = search.next_case(None) or search.middle_case()
+        if case is None and self._is_survey and not self._active:
+            if only is None:
+                search.judge_again()
+            case = search.next_case(only) or search.middle_case(only)
         if case is not None:
             self._pending.append((len(self._plan.cases), case))
             self._emit(CasesChosen(cases=(case,)))

@@ -29,7 +29,7 @@ MOST_CHECKED = 2
 fifth size above its first."""
 
 NARROW_GAP = 1.6
-"""Gaps up to this ratio get no size in their middle when nothing else is left to do: each of 1-2-5 gets one."""
+"""Gaps up to this ratio get no size in their middle when the changes of winner are narrow: each of 1-2-5 gets one."""
 
 WIDE = 0.05
 """Relative half-width of an interval from which a case waits for the spare seconds of a search."""
@@ -207,18 +207,20 @@ class SizeSearch:
                 return self._added(sweep, size)
         return None
 
-    def middle_case(self) -> Case | None:
+    def middle_case(self, only: SweepKey | None) -> Case | None:
         """Return the middle of the widest gap between two sizes of a full survey; None if all are narrow.
 
-        The winner may change twice in a gap: on an H100 a convolution of 141×141 pixels took the GPU twice as long as
-        the CPU, and half as long at 100 and 200. `thresholds verify` times these sizes next.
+        The winner may change twice in a gap: on an H100 and an H200 a convolution of 141×141 pixels took the GPU twice
+        as long as the CPU, and half as long at 100 and 200. `thresholds verify` times these sizes next. `only` is the
+        sweep whose share of the time it is; None for all.
         """
         search = self._search
         if not (search.is_survey and search.full):
             return None
         middles = (
             (high / low, middle, sweep)
-            for sweep in self._sweeps.values() if len(sweep.tried) < search.most_cases and self._is_compared(sweep)
+            for sweep in (self._sweeps.values() if only is None else [self._sweeps[only]])
+            if len(sweep.tried) < search.most_cases and self._is_compared(sweep)
             for low, high in pairwise(sorted(sweep.tried))
             if high > NARROW_GAP * low and low < (middle := round(math.sqrt(low * high))) < high
         )  # fmt: skip
