@@ -78,8 +78,8 @@ class Threshold(NamedTuple):
     equal: tuple[Span, ...]
     """Where either device does. In all other sizes the file names no device."""
     compared: tuple[tuple[Any, ...], ...] = ()
-    """What was found at each of `timed`, so that sizes can be added: speedup, both ends of its interval, rounds,
-    verdict, starts and degrees of freedom. Empty in files that only name devices."""
+    """What was found at each of `timed` by itself, so that sizes can be added and all judged together: speedup, both
+    ends of its interval, rounds, verdict, starts and degrees of freedom. Empty in files that only name devices."""
 
     @property
     def answered(self) -> tuple[Part, ...]:
@@ -91,7 +91,8 @@ class Threshold(NamedTuple):
         for device, first, last in self.answered:
             if first <= n <= last:
                 name = {CPU: "The CPU is faster or", GPU: "The GPU is faster or"}.get(device, "Either device")
-                return f"{name} costs at most 10 % more from {first:,} to {last:,}"
+                where = f"from {first:,} to {last:,}" if first < last else f"at {n:,}"
+                return f"{name} costs at most 10 % more {where}"
         if not self.timed[0] <= n <= self.timed[-1]:
             return f"{n:,} is outside the measured range, {self.timed[0]:,} to {self.timed[-1]:,}"
         place = bisect_left(self.timed, n)

@@ -31,7 +31,7 @@ def judged(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
 
     Of a repeated size the point with most rounds counts. Points without a finite speedup above 0 are left out.
     """
-    return _sure(_over_starts(_usable(points)))
+    return _sure(_over_starts(usable(points)))
 
 
 def changes_of(points: Sequence[SweepPoint]) -> tuple[Change, ...]:
@@ -46,7 +46,7 @@ def changes_of(points: Sequence[SweepPoint]) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
+def usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
     """Return the points with a finite speedup above 0, in order of size, each size once."""
     best: dict[int, SweepPoint] = {}
     for point in points:

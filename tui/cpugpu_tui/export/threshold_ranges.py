@@ -39,7 +39,7 @@ class Ranges(NamedTuple):
 
 
 def points_of(threshold: Threshold) -> list[SweepPoint]:
-    """Return the sizes of a threshold with what was found there."""
+    """Return the sizes of a threshold with what was found at each by itself."""
     return [SweepPoint(size, Comparison(*row)) for size, row in zip(threshold.timed, threshold.compared, strict=False)]
 
 
@@ -49,7 +49,7 @@ def judged_again(threshold: Threshold, sizes: Sequence[Size]) -> Threshold:
     Of a size that was timed twice the comparison with most rounds counts. If no device can be named any more, or the
     file does not say what it found, the threshold stays as it is.
     """
-    new = [SweepPoint(size.size, size.comparison) for size in sizes if size.is_timed and size.comparison is not None]
+    new = [SweepPoint(size.size, size.own) for size in sizes if size.is_timed and size.own is not None]
     if not new or not threshold.compared:
         return threshold
     found = with_sizes(threshold, judged_sizes([*points_of(threshold), *new]))
@@ -58,7 +58,7 @@ def judged_again(threshold: Threshold, sizes: Sequence[Size]) -> Threshold:
 
 def with_sizes(threshold: Threshold, sizes: Sequence[Size]) -> Threshold:
     """Return a threshold that holds these sizes, in rising order, and the ranges that are judged from them."""
-    timed = [(size.size, size.comparison) for size in sizes if size.is_timed and size.comparison is not None]
+    timed = [(size.size, size.own) for size in sizes if size.is_timed and size.own is not None]
     compared = (
         (*(end and float(f"{end:.5g}") for end in found[:3]), found.rounds, found.verdict, found.starts, found.degrees)
         for _, found in timed

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.comparison import DECISIVE_ROUNDS, EQUIVALENCE, TIE, Change, Comparison, SweepPoint
-from cpugpu_tui.decide.crossover import changes_of, judged, placed
+from cpugpu_tui.decide.crossover import changes_of, judged, placed, usable
 from cpugpu_tui.decide.interval import Correlation
 from cpugpu_tui.decide.next_size import next_size
 from cpugpu_tui.decide.verdict import compare
@@ -167,8 +167,11 @@ def condition_of(key: str, rows: Sequence[Row]) -> Condition:
 
 def judged_sizes(points: Iterable[SweepPoint]) -> list[Size]:
     """Judge sizes of which only the comparisons are known."""
-    found = [(size, c, c.winner or (EQUAL if c.verdict == TIE else UNDECIDED)) for size, c in judged(points)]
-    return [Size(size, judgement, "", comparison) for size, comparison, judgement in found]
+    known = usable(points)
+    return [
+        Size(size, found.winner or (EQUAL if found.verdict == TIE else UNDECIDED), "", found, own=own.comparison)
+        for own, (size, found) in zip(known, judged(known), strict=True)
+    ]
 
 
 def _comparison(key: str, row: Row) -> Comparison | None:
@@ -184,7 +187,8 @@ def _size(key: str, row: Row, found: Comparison | None, judgement: str, reason: 
         return Size(row.case.size, judgement, reason)
     cpu_ns = row.cpu.latency_ns
     spread = _spread(key, row, found.speedup) if found.low is None else None
-    return Size(row.case.size, judgement, reason, found, cpu_ns, cpu_ns / found.speedup, spread)
+    own = _comparison(key, row)
+    return Size(row.case.size, judgement, reason, found, cpu_ns, cpu_ns / found.speedup, spread, own)
 
 
 def _spread(key: str, row: Row, speedup: float) -> tuple[float, float]:

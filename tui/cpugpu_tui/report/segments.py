@@ -56,6 +56,8 @@ class Size(NamedTuple):
     gpu_ns: float | None = None
     rounds: tuple[float, float] | None = None
     """Smallest and largest ratio of a round, where the rounds are too few for an interval."""
+    own: Comparison | None = None
+    """Its ratio by itself, before its whole sweep may have widened the interval and taken the winner."""
 
     @property
     def is_timed(self) -> bool:

@@ -188,8 +188,8 @@ def print_table(thresholds: Thresholds) -> None:
 
 RULE = (
     f"A device is named where it costs at most {share_text(MOST_COST)} more than the other, and `either` where both do."
-    " Other sizes have no answer. A run or a survey asks for a clear winner instead: what it calls unclear may have a"
-    " device here. resident: inputs on the GPU already."
+    " A number without a range is one size. Other sizes have no answer, also between two ranges. A run or a survey asks"
+    " for a clear winner instead: what it calls unclear may have a device here. resident: inputs on the GPU already."
 )
 
 BEST = "best: the fastest variant, which answers unless a program names another."
@@ -199,14 +199,9 @@ WORDS = {CPU: "CPU", GPU: "GPU", "": "either"}
 
 
 def _parts_text(parts: Sequence[Part]) -> str:
-    """Return `CPU 16–500, GPU 1,000 and 2,048–4,096`, and `CPU 301 alone` for one size between two of the GPU."""
-    groups = [(device, [span_text(*part[1:]) for part in own]) for device, own in groupby(parts, lambda part: part[0])]
-    devices = ["", *(device for device, _ in groups), ""]
-    texts = []
-    for (device, spans), before, after in zip(groups, devices, devices[2:], strict=False):
-        is_alone = before == after and device and len(spans) == 1 and "–" not in spans[0]
-        texts.append(f"{WORDS[device]} {joined(spans)}{' alone' if is_alone and before else ''}")
-    return ", ".join(texts)
+    """Return `CPU 16–500, GPU 1,000 and 2,048–4,096`."""
+    groups = groupby(parts, lambda part: part[0])
+    return ", ".join(f"{WORDS[device]} {joined([span_text(*part[1:]) for part in own])}" for device, own in groups)
 
 
 def coverage(thresholds: Thresholds) -> str:
