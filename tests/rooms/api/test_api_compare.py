@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +18,13 @@ from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 
 import cpugpu_tui
 from cpugpu_tui import Comparison, Result, UnfitError, UsageError, load
-from cpugpu_tui.cli.running.one_run import ProgressLine
+from cpugpu_tui.compare.comparison import compare_series
+from cpugpu_tui.compare.in_turn import Played
+
+
+class Cell(io.StringIO):
+    """The stream of a notebook, which is no terminal."""
+
 
 SETUP = "x = torch.rand(n, n)"
 SIMULATED = f"{FAST},noise=0.002,duet_factor=1.06"
@@ -24,7 +32,7 @@ SIMULATED = f"{FAST},noise=0.002,duet_factor=1.06"
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """A comparison that was made inside a running event loop, in a thread, and its history."""
+    """A comparison that was made inside a running event loop, in a thread, its history, and its progress."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("compared") / "history.db")
     found: list[Comparison] = []
 
@@ -34,14 +42,16 @@ def compared(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CPUGPU_DB", str(cpugpu.database))
+        patch.setattr(Cell, "__module__", "ipykernel.iostream")
+        patch.setattr(sys, "stderr", cell := Cell())
         thread = threading.Thread(target=lambda: asyncio.run(notebook()))
         thread.start()
         thread.join(PATIENCE_S)
-    return found[0], cpugpu
+    return found[0], cpugpu, cell.getvalue()
 
 
 def test_the_answer_and_the_rows_say_where_it_is_slower(compared):
-    found, cpugpu = compared
+    found, cpugpu, _ = compared
     assert "GPU: NEW is slower than OLD at n = 2,048, by +4." in found.answer
     rows = {(row["size"], row["device"]): row for row in found.records()}
     row = rows[2048, "GPU kernels"]
@@ -55,7 +65,7 @@ def test_the_answer_and_the_rows_say_where_it_is_slower(compared):
 
 
 def test_a_saved_run_is_loaded_with_its_name(compared, monkeypatch):
-    _, cpugpu = compared
+    _, cpugpu, _ = compared
     monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))
     found = load("latest")
     assert isinstance(found, Result)
@@ -66,7 +76,7 @@ def test_a_saved_run_is_loaded_with_its_name(compared, monkeypatch):
 
 
 def test_rows_are_a_dataframe_where_pandas_is(compared, monkeypatch):
-    found, _ = compared
+    found, *_ = compared
     pandas: Any = ModuleType("pandas")
     pandas.DataFrame = lambda records: ("frame", records)
     monkeypatch.setitem(sys.modules, "pandas", pandas)
@@ -97,19 +107,20 @@ def test_a_code_that_fails_says_why(tmp_path):
         cpugpu_tui.compare(f"{tmp_path}/bad.py:f", "n + 1", 8, device="cpu")
 
 
-class Cell(io.StringIO):
-    """The stream of a notebook, which is no terminal."""
+def test_a_time_limit_that_leaves_no_verdict_says_so(compared):
+    full = compared[0].found
+    short = compare_series(*(replace(side, runs=side.runs[:1]) for side in (full.base, full.new)))
+    assert Comparison.of(short, Played((), full.base)).answer.startswith("Too few runs for 6 of 6 verdicts")
 
 
-def test_a_notebook_has_a_progress_line_and_a_pipe_has_none(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Cell())
-    assert not ProgressLine().is_live
-    monkeypatch.setattr(Cell, "__module__", "ipykernel.iostream")
-    line = ProgressLine()
-    line.paint("3 of 8 cases")
-    line.clear()
-    assert line.is_live
-    assert sys.stderr.getvalue().endswith("3 of 8 cases\r" + " " * 80 + "\r")  # type: ignore[attr-defined]
+def test_a_notebook_has_a_progress_line_of_each_pair_and_a_pipe_has_none(compared, monkeypatch):
+    _, cpugpu, painted = compared
+    assert re.search(r"1 of 2 cases - pair 3 of at most 10 - .*(x @ x|torch\.mm\(x, x\)) 2,048", painted)
+    assert painted.endswith("\r" + " " * 80 + "\r")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))
+    cpugpu_tui.time_on("x @ x", 64, setup=SETUP, simulate=FAST)
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
 
 
 SCRIPT = f"""

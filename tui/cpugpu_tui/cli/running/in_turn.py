@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
@@ -33,9 +32,7 @@ class Printed(Face):
     @contextmanager
     def pair(self, number: int, plan: Plan, duet: Duet, agents: Sequence[Agents]) -> Iterator[Live]:
         """Show progress and read telemetry."""
-        if sys.stderr.isatty() and not self._is_quiet:
-            print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
-        progress = one_run.Progress()
+        progress = one_run.Progress(f"pair {number} of at most {MOST_PAIRS}")
         with (
             nullcontext() if self._is_quiet else one_run.signals_stop(duet),
             one_run.telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}),

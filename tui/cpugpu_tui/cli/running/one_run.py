@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cpugpu_tui.cli.output.printing import print_answer, print_event
 from cpugpu_tui.cli.running.saving import Outputs, as_saved
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, print_notice, shown
-from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead
+from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead, typed_name
 from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
@@ -181,8 +181,10 @@ class ProgressLine:
 class Progress(ProgressLine):
     """Draws `███░░░░░░░ 3 of 8 cases · 0:12 left · matmul 512 · warm-up on cpu` over itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: str = "") -> None:
+        """`part` is that of the whole to which these cases belong, such as a pair of agents."""
         super().__init__()
+        self._part = part
         self._left_s: float | None = None
         self._heard_s = 0.0
 
@@ -204,12 +206,12 @@ class Progress(ProgressLine):
             return f"{current.phase} of {current.device}: {current.note}"
         is_utf8 = "utf" in (self.stream.encoding or "").lower()
         done, rest = bar(state, *("█░" if is_utf8 else "#."))
-        parts = [f"{done}{rest} {done_text(state)}"]
+        parts = [f"{done}{rest} {done_text(state)}", *filter(None, [self._part])]
         left_s = self._left_s - (time.monotonic() - self._heard_s) if self._left_s is not None else None
         parts += [text for text in (left_text(state, left_s),) if text]
         if current is not None and current.case in state.rows:
             case = state.rows[current.case].case
-            parts.append(f"{case.workload} {size_text(case.size)}")
+            parts.append(f"{typed_name(case.workload, state.plan.codes)} {size_text(case.size)}")
             if current.device:
                 parts.append(f"{current.phase} on {current.device}")
             if current.note:
