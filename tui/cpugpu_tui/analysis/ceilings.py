@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from cpugpu_tui.model import Ceilings, EventClock, place
+from cpugpu_tui import model
 from cpugpu_tui.model.quantities import count_of, factor, percent, rate_text, size_text, time_text
 
 Part = tuple[str, str]
@@ -34,14 +34,14 @@ MEMORIES = "Pageable memory is ordinary host memory. Pinned memory is host memor
 """Explains the names of the PCIe lines."""
 
 
-def card(known: Sequence[Ceilings], width: int, now_wall_ns: int) -> list[list[Part]]:
+def card(known: Sequence[model.Ceilings], width: int, now_wall_ns: int) -> list[list[Part]]:
     """Return the card of one machine: its CPU and first GPU, if measured, and a line for each further GPU.
 
     The sentences come first, and all but the footnotes fits in 22 lines of 77 cells. `width` is in cells,
     `now_wall_ns` is the time from which the age is counted.
     """
     cpu = next((found for found in known if found.device == "cpu"), None)
-    gpus = sorted((found for found in known if found.device != "cpu"), key=lambda found: place(found.device))
+    gpus = sorted((found for found in known if found.device != "cpu"), key=lambda found: model.place(found.device))
     gpu = next(iter(gpus), None)
     bar = partial(_bar, max(LEAST_BAR, min(MOST_BAR, width - LABEL - VALUE)))
     both = [found for found in (cpu, gpu) if found is not None]
@@ -65,7 +65,7 @@ def card(known: Sequence[Ceilings], width: int, now_wall_ns: int) -> list[list[P
     return lines
 
 
-def newest(known: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
+def newest(known: Sequence[model.Ceilings]) -> tuple[model.Ceilings, ...]:
     """Return the newest calibration of each device, of the torch build that was measured last."""
     by_age = sorted(known, key=lambda found: found.measured_wall_ns)
     return tuple({found.device: found for found in by_age if found.torch == by_age[-1].torch}.values())
@@ -83,7 +83,9 @@ def _wrapped(sentence: str, width: int, role: str) -> list[list[Part]]:
     return [[(piece.replace("\xa0", " "), role)] for piece in textwrap.wrap(glued, width)]
 
 
-def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: Bar, width: int) -> list[list[Part]]:
+def _device(
+    found: model.Ceilings, cpu: model.Ceilings | None, gpu: model.Ceilings | None, bar: Bar, width: int
+) -> list[list[Part]]:
     """Return a device's heading, float32 rate and memory rate, on scales shared with the other device."""
     both = [each for each in (cpu, gpu) if each is not None]
     role = "cpu" if found is cpu else "gpu"
@@ -100,7 +102,7 @@ def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: Ba
     return lines
 
 
-def _overheads(gpu: Ceilings, cpu: Ceilings | None, bar: Bar) -> list[list[Part]]:
+def _overheads(gpu: model.Ceilings, cpu: model.Ceilings | None, bar: Bar) -> list[list[Part]]:
     """Return the times that every call takes, however small its work."""
     costs = [
         ("one CPU call", cpu.launch_ns if cpu is not None else None, "cpu"),
@@ -114,7 +116,7 @@ def _overheads(gpu: Ceilings, cpu: Ceilings | None, bar: Bar) -> list[list[Part]
     return lines
 
 
-def _pcie(gpu: Ceilings, cpu: Ceilings | None, bar: Bar) -> list[list[Part]]:
+def _pcie(gpu: model.Ceilings, cpu: model.Ceilings | None, bar: Bar) -> list[list[Part]]:
     """Return the bars of PCIe copies, on the scale of the fastest copy or the CPU's memory."""
     if not gpu.transfers:
         return []
@@ -128,7 +130,7 @@ def _pcie(gpu: Ceilings, cpu: Ceilings | None, bar: Bar) -> list[list[Part]]:
     return lines
 
 
-def _others(gpus: Sequence[Ceilings], width: int) -> list[list[Part]]:
+def _others(gpus: Sequence[model.Ceilings], width: int) -> list[list[Part]]:
     """Return a line for each of several GPUs; the bars above show only the first."""
     if len(gpus) < 2:
         return []
@@ -143,7 +145,7 @@ def _others(gpus: Sequence[Ceilings], width: int) -> list[list[Part]]:
     return lines
 
 
-def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
+def sentences(cpu: model.Ceilings | None, gpu: model.Ceilings | None) -> list[str]:
     """Return why small work is slower on the GPU, with this machine's numbers."""
     if gpu is None:
         return ["Only the CPU was measured. With a GPU, this card also shows why small work is slower on the GPU."]
@@ -161,7 +163,7 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     return texts
 
 
-def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
+def _moving(copy_ns: float, cpu: model.Ceilings, gpu: model.Ceilings) -> str:
     """Return whether copying 1 MB to the GPU pays off if it is read and written there once."""
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
@@ -172,7 +174,7 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     )
 
 
-def _footnote(found: Ceilings, now_wall_ns: int) -> str:
+def _footnote(found: model.Ceilings, now_wall_ns: int) -> str:
     """Return when a device was measured, and its rates for all dtypes."""
     simulated = "SIMULATED: " if found.simulated else ""
     build = f" with torch {found.torch}" if found.torch else ""
@@ -219,7 +221,7 @@ class Limit(NamedTuple):
     """Share of the peak rate that was reached; None for the kinds without one."""
 
 
-def least_ns(flops: float, bytes_moved: float, dtype: str, ceilings: Ceilings) -> tuple[str, float] | None:
+def least_ns(flops: float, bytes_moved: float, dtype: str, ceilings: model.Ceilings) -> tuple[str, float] | None:
     """Return the binding limit and the least time, ns; None if a needed peak rate was not measured."""
     bounds = []
     if flops:
@@ -235,7 +237,7 @@ def least_ns(flops: float, bytes_moved: float, dtype: str, ceilings: Ceilings) -
 
 def limit(
     flops: float, bytes_moved: float, dtype: str, link: str | None, hardware_ns: float, latency_ns: float,
-    ceilings: Ceilings,
+    ceilings: model.Ceilings,
 ) -> Limit | None:  # fmt: skip
     """Return what limits an operation of kernel time `hardware_ns` and latency `latency_ns`.
 
@@ -276,7 +278,7 @@ class Written(NamedTuple):
 
 def judge_clock(
     printed_ns: float, synced_ns: float, operations: int, latency_ns: float | None,
-    flops: float, bytes_moved: float, dtype: str, ceilings: Ceilings | None,
+    flops: float, bytes_moved: float, dtype: str, ceilings: model.Ceilings | None,
 ) -> Written:  # fmt: skip
     """Return a printed time, judged; `operations` calls with these FLOPs and bytes each were inside the clock."""
     scope = synced_ns / (operations * latency_ns) if operations and latency_ns else None
@@ -293,7 +295,7 @@ def judge_clock(
 UNAFFECTED = "Latency, winners and crossover do not use that clock."
 
 
-def clock_text(found: EventClock) -> str:
+def clock_text(found: model.EventClock) -> str:
     """Return the outcome of a check as a predicate: `agrees with the wall clock within 0.2 %, resolves 1.25 µs`."""
     if not found.is_sound:
         return f"is not used, because {fault_text(found, 'it')}"
@@ -303,7 +305,7 @@ def clock_text(found: EventClock) -> str:
     return f"agrees with the wall clock{within}{floor}"
 
 
-def agreement(found: EventClock) -> float | None:
+def agreement(found: model.EventClock) -> float | None:
     """Return how far the event clock may be from the wall clock, as a share; None if they were not compared."""
     block_ns, least_ns, most_ns = found.block_ns, found.wall_least_ns, found.wall_most_ns
     if not block_ns or not least_ns or not most_ns:
@@ -311,7 +313,7 @@ def agreement(found: EventClock) -> float | None:
     return max(abs(block_ns / least_ns - 1), abs(block_ns / most_ns - 1))
 
 
-def fault_text(found: EventClock, subject: str = "the event clock") -> str:
+def fault_text(found: model.EventClock, subject: str = "the event clock") -> str:
     """Return why a clock is not used, as a clause; empty for a sound one."""
     read, took = time_text(found.block_ns or 0), time_text(found.wall_most_ns or 0)
     texts = {
@@ -327,7 +329,7 @@ def fault_text(found: EventClock, subject: str = "the event clock") -> str:
     return texts.get(found.fault, f"{subject} has a fault that this version does not know")
 
 
-def clock_sentences(clocks: Mapping[str, EventClock]) -> list[str]:
+def clock_sentences(clocks: Mapping[str, model.EventClock]) -> list[str]:
     """Return a sentence for each GPU without kernel times, by its name."""
     return [
         f"{device} has no kernel times: {fault_text(clock, 'its event clock')}. {UNAFFECTED}"
@@ -336,7 +338,7 @@ def clock_sentences(clocks: Mapping[str, EventClock]) -> list[str]:
     ]
 
 
-def clock_data(clocks: Mapping[str, EventClock]) -> dict[str, dict[str, object]]:
+def clock_data(clocks: Mapping[str, model.EventClock]) -> dict[str, dict[str, object]]:
     """Return the outcome for each GPU as JSON values."""
     return {
         device: {

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.interval import median_interval
-from cpugpu_tui.model import Reading
 from cpugpu_tui.model.quantities import significant
 
 TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "warm kernels", "wait", "copy back"
@@ -223,10 +222,10 @@ SCOPE_WORDS = {
 class Energy(NamedTuple):
     """Energy and power of a window, each as a value or a reason."""
 
-    joules: Reading
+    joules: model.Reading
     """Energy of the whole window."""
-    joules_per_call: Reading
-    watts: Reading
+    joules_per_call: model.Reading
+    watts: model.Reading
     """Mean power of the window."""
     plus_minus: float | None = None
     """Relative error: one counter step as a share of the window."""
@@ -244,7 +243,7 @@ class Energy(NamedTuple):
 
 def missing(reason: str, scope: str = "gpu") -> Energy:
     """Return an energy without numbers, for this reason."""
-    reading = Reading(None, reason)
+    reading = model.Reading(None, reason)
     return Energy(reading, reading, reading, scope=scope)
 
 
@@ -256,9 +255,10 @@ def energy(window: model.EnergyMeasured | None) -> Energy:
     if reason is not None or window.begin_mj is None or window.end_mj is None:
         return missing(reason or "unknown", window.scope)
     joules = (window.end_mj - window.begin_mj) / 1e3
-    per_call = Reading(joules / window.calls) if window.calls else Reading(None, "not-asked")
+    per_call = model.Reading(joules / window.calls) if window.calls else model.Reading(None, "not-asked")
     return Energy(
-        Reading(joules), per_call, Reading(joules / (window.elapsed_ns / 1e9)), window.tick_ns / window.elapsed_ns,
+        model.Reading(joules), per_call, model.Reading(joules / (window.elapsed_ns / 1e9)),
+        window.tick_ns / window.elapsed_ns,
         sum(window.power_mw) / len(window.power_mw) / 1e3 if window.power_mw else None, window.scope,
     )  # fmt: skip
 
@@ -276,14 +276,14 @@ def _why_not(window: model.EnergyMeasured) -> str | None:
     return "window-too-short" if window.end_mj == window.begin_mj else None
 
 
-def above_idle(window: model.EnergyMeasured | None, idle: model.EnergyMeasured | None) -> Reading:
+def above_idle(window: model.EnergyMeasured | None, idle: model.EnergyMeasured | None) -> model.Reading:
     """Return the joules of a call above the idle power, or the reason why they are not known."""
     found, waiting = energy(window), energy(idle)
     if window is None or found.joules.value is None or not window.calls:
-        return Reading(None, found.joules.reason or "not-asked")
+        return model.Reading(None, found.joules.reason or "not-asked")
     if waiting.watts.value is None:
-        return Reading(None, waiting.watts.reason)
-    return Reading((found.joules.value - waiting.watts.value * window.elapsed_ns / 1e9) / window.calls)
+        return model.Reading(None, waiting.watts.reason)
+    return model.Reading((found.joules.value - waiting.watts.value * window.elapsed_ns / 1e9) / window.calls)
 
 
 def joules_text(joules: float) -> str:

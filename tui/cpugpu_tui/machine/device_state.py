@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cpugpu_tui.model import GpuProcess, Reading
+from cpugpu_tui import model
 from cpugpu_tui.model.throttling import POWER_CAPPED, THROTTLED, severity
-
-UNKNOWN = Reading(None, "not-supported")
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Edge:
     """Current reasons, as words."""
     throttled_ns: Mapping[str, float] = field(default_factory=dict)
     """Reason → time throttled by it since the driver was loaded, if the driver counts it."""
-    power_mw: Reading = UNKNOWN
+    power_mw: model.Reading = field(default_factory=lambda: model.Reading(None, "not-supported"))
     """Last power reading of the sensor, with its age."""
     is_average_power: bool = False
     """Whether the power is an average over 1 s, as with drivers before about 535."""
@@ -32,9 +30,9 @@ class Edge:
 class State(NamedTuple):
     """Costly values at one edge of a case."""
 
-    readings: Mapping[str, Reading]
+    readings: Mapping[str, model.Reading]
     """A reading for each of `EDGE_KEYS`."""
-    processes: tuple[GpuProcess, ...] | None = None
+    processes: tuple[model.GpuProcess, ...] | None = None
     """None if they cannot be listed."""
 
 
@@ -120,7 +118,7 @@ class PowerPoint(NamedTuple):
     """Whether it is an average over the second before `at_ns`."""
 
 
-def power_inside(points: Iterable[PowerPoint], started_ns: float, ended_ns: float) -> Reading:
+def power_inside(points: Iterable[PowerPoint], started_ns: float, ended_ns: float) -> model.Reading:
     """Return the mean power of a window, mW, from the points whose sensor window lies inside it.
 
     Each point covers the time before it (`SENSOR_NS` or `AVERAGE_NS`), so shorter windows have no power.
@@ -130,7 +128,7 @@ def power_inside(points: Iterable[PowerPoint], started_ns: float, ended_ns: floa
         for point in points
         if started_ns + (AVERAGE_NS if point.is_average else SENSOR_NS) <= point.at_ns <= ended_ns
     ]
-    return Reading(sum(inside) / len(inside)) if inside else Reading(None, "window-too-short")
+    return model.Reading(sum(inside) / len(inside)) if inside else model.Reading(None, "window-too-short")
 
 
 # ------------------------------------------------------------------ company
@@ -139,9 +137,9 @@ def power_inside(points: Iterable[PowerPoint], started_ns: float, ended_ns: floa
 class Company(NamedTuple):
     """Other users of a GPU."""
 
-    others: tuple[GpuProcess, ...]
+    others: tuple[model.GpuProcess, ...]
     """Processes other than ours, each once."""
-    unexplained_bytes: Reading
+    unexplained_bytes: model.Reading
     """Used memory without a listed process; unknown if a process hides its memory or ours is not listed."""
 
     @property
@@ -151,7 +149,7 @@ class Company(NamedTuple):
         return bool(self.others) or (unexplained is not None and unexplained > UNEXPLAINED_BYTES)
 
 
-def company(lists: Sequence[tuple[Sequence[GpuProcess] | None, Reading]]) -> Company | None:
+def company(lists: Sequence[tuple[Sequence[model.GpuProcess] | None, model.Reading]]) -> Company | None:
     """Return the other users of a GPU from (processes, used memory) at each edge; None without any list."""
     listed = [(processes, used) for processes, used in lists if processes is not None]
     if not listed:
@@ -162,17 +160,17 @@ def company(lists: Sequence[tuple[Sequence[GpuProcess] | None, Reading]]) -> Com
     return Company(tuple(others.values()), max(known, key=lambda r: r.value or 0.0) if known else unexplained[0])
 
 
-def unexplained_bytes(processes: Sequence[GpuProcess], used: Reading) -> Reading:
+def unexplained_bytes(processes: Sequence[model.GpuProcess], used: model.Reading) -> model.Reading:
     """Return the used memory that belongs to no listed process."""
     if used.value is None:
         return used
     sizes = [process.memory_bytes for process in processes]
     if not any(process.own for process in processes) or None in sizes:
-        return Reading(None, "not-supported")
-    return Reading(max(0.0, used.value - sum(size for size in sizes if size is not None)))
+        return model.Reading(None, "not-supported")
+    return model.Reading(max(0.0, used.value - sum(size for size in sizes if size is not None)))
 
 
-def process_text(process: GpuProcess) -> str:
+def process_text(process: model.GpuProcess) -> str:
     """Return a process as text: `pid 4711 (alice, train.py)` or `pid 99999 (outside namespace)`."""
     who = ", ".join(text for text in (process.user, process.command) if text)
     return f"pid {process.pid} ({who or 'outside namespace'})"

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # ruff: noqa: F403 - lists of all these names would be second copies of them
+    from cpugpu_tui.model.catalogue import *
     from cpugpu_tui.model.devices import *
     from cpugpu_tui.model.event import *
     from cpugpu_tui.model.events import *
-    from cpugpu_tui.model.metrics import *
+    from cpugpu_tui.model.names import *
     from cpugpu_tui.model.plans import *
     from cpugpu_tui.model.simulation import Simulation as Simulation
 
-_PARTS = ("metrics", "event", "simulation", "devices", "plans", "events")
+_PARTS = ("names", "catalogue", "event", "simulation", "devices", "plans", "events")
 """Modules in the order in which they are searched: those that take long to load last."""
 
 

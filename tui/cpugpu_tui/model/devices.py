@@ -5,19 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 
-def place(device: str) -> int:
-    """Return a device's sort key from its name: -1 for the CPU, N for `cuda:N`."""
-    number = device.partition(":")[2]
-    return int(number) if number.isdecimal() else -1
-
-
-RECORDED = "recorded"
-"""Name of a GPU whose times were recorded on another machine. Faces set it beside a CPU; no agent or history has it."""
-
-RECORDED_GPU = "recorded GPU"
-"""Its name where faces call others `GPU`."""
-
-
 @dataclass(frozen=True)
 class Device:
     """A device that the agent found."""

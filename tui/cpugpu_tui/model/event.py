@@ -1,4 +1,4 @@
-"""What all events share: their clocks, words in their fields, and their conversion to plain data."""
+"""What all events share: their clocks, and their conversion to plain data."""
 
 from __future__ import annotations
 
@@ -17,26 +17,6 @@ class Event:
     mono_ns: int = 0
     """CLOCK_MONOTONIC of the machine that emitted the event, ns."""
 
-
-EDGES = ("begin", "end")
-"""Values of `MachineRead.edge`: before the first call of a case on a device, and after its last."""
-
-CORES = "cores"
-"""Value of `MachineRead.edge`: waiting of the threads for cores, after a case in which cores were missing."""
-
-NO_CORE = "no-core"
-"""Mark of a half-round whose threads waited for a core in every repetition. It is not a valid result."""
-
-NOT_CONVERGED, MOST_ROUNDS, TOO_CLOSE = "not-converged", "most-rounds", "too-close"
-"""Marks of the last half-round of a case without a winner: the time ran out, all rounds were used, or more rounds were
-not expected to show one."""
-
-TURN = "turn"
-"""Phase in which the agent of a duet waits until it may prepare a case (round 0), time a round, or end (no case)."""
-
-COMPILING, COMPILER_START = "compile", "loading the compiler"
-CALIBRATION = "calibration"
-"""Phase in which peak rates and overheads of a device are measured."""
 
 _NAMES: dict[type, tuple[str, ...]] = {}
 """Cached field names by class: calling `dataclasses.fields` each time doubled the cost of an event."""

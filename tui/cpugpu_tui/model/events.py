@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cpugpu_tui.model.catalogue import Refused, WorkloadInfo
 from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, EventClock, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.event import Event
 from cpugpu_tui.model.line_costs import CodeCompiled as CodeCompiled
 from cpugpu_tui.model.line_costs import CodeTraced as CodeTraced
 from cpugpu_tui.model.line_costs import LineCost as LineCost
 from cpugpu_tui.model.line_costs import LinesProfiled as LinesProfiled
-from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
+from cpugpu_tui.model.plans import Case, OwnFile, Plan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 
 from cpugpu_tui.model.devices import Ceilings, EventClock
-from cpugpu_tui.model.metrics import DTYPES, METRICS
+from cpugpu_tui.model.names import METRICS
 from cpugpu_tui.model.simulation import Simulation
 
 PROTOCOL = 1
@@ -264,31 +264,3 @@ def names_apart(new: OwnCode, old: OwnCode) -> tuple[str, str]:
     first, second = ([line for line in one.setup if line not in other.setup] or [*one.setup, "no set-up"][:1]
                      for one, other in ((new, old), (old, new)))  # fmt: skip
     return "; ".join(first), "; ".join(second)
-
-
-@dataclass(frozen=True)
-class WorkloadInfo:
-    """Description of a workload for the catalogue, without its code."""
-
-    name: str
-    axis: str
-    """Meaning of the size, for example `n of n×n`."""
-    variants: tuple[str, ...]
-    sizes: tuple[int, ...]
-    """Default sizes."""
-    summary: str
-    """Summary in one line."""
-    dtypes: tuple[str, ...] = DTYPES
-    """Supported element types."""
-    source: str = ""
-    """File or installed package that defines it; empty if built in."""
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A workload file or package that could not be loaded."""
-
-    source: str
-    message: str
-    """What is wrong, one sentence, with the line if known."""
-    remedy: str

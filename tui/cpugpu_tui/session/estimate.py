@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis import ceilings
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Case, Ceilings, Device, Plan
-from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.timing.warm_up import least_device_ns, limit_s, most_device_ns
 from cpugpu_tui.workloads import Costs, case_costs
 from cpugpu_tui.workloads.transfer import link_of
 
 if TYPE_CHECKING:
+    from cpugpu_tui.model import Case, Ceilings, Device, Plan
     from cpugpu_tui.store.reading import TimedRun
 
 MOST_RUNS = 50
@@ -212,7 +212,7 @@ def costs_of(case: Case) -> Costs | None:
 
 @lru_cache(maxsize=64)  # called at every key of the form
 def _likeness_of(plan: Plan) -> str:
-    return likeness(json.loads(json.dumps(to_plain(plan))))
+    return likeness(json.loads(json.dumps(model.to_plain(plan))))
 
 
 @lru_cache(maxsize=8)  # takes 20 ms for 9,000 cases, and both time and memory need it

@@ -13,13 +13,15 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import UsageError, kind_of
-from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
 from cpugpu_tui.timing.channel import CODE, FILE, INSTALLED
 from cpugpu_tui.workloads import PRESETS, Preset, catalogue
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
 
 
 class OwnWorkloads(NamedTuple):

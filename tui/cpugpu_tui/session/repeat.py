@@ -9,7 +9,6 @@ from itertools import product
 
 from cpugpu_tui import model
 from cpugpu_tui.config.sizes import sizes_text
-from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.request import STARTS
 from cpugpu_tui.workloads import PRESETS
 from cpugpu_tui.workloads.caller_code import CALLER
@@ -183,5 +182,5 @@ def code_sizes(plan: model.Plan) -> str | None:
 
 def simulation_text(simulation: model.Simulation) -> str:
     """Return the value of `--simulate` for this simulated machine."""
-    usual = to_plain(model.Simulation())
-    return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
+    usual = model.to_plain(model.Simulation())
+    return ",".join(f"{k}={v}" for k, v in model.to_plain(simulation).items() if v != usual[k]) or "default"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.cores import Snapshot, Waited
-from cpugpu_tui.machine.device_state import EDGE_KEYS, UNKNOWN, Edge, State
+from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
 from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.model import Case, CoreUse, CoreUser, Device, EventClock, GpuProcess, Reading, Simulation
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
@@ -20,6 +20,8 @@ from cpugpu_tui.timing.host_watch import Disturbance
 from cpugpu_tui.timing.timers.gpu_link import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
 from cpugpu_tui.workloads import Costs
 from cpugpu_tui.workloads.transfer import link_of
+
+UNKNOWN = Reading(None, "not-supported")
 
 ENERGY_COST_NS = 2.8e6
 """Time to read a GPU's energy (method.md), which shows if it happens inside a timed block."""

@@ -14,8 +14,8 @@ from itertools import chain
 from sys import intern
 from typing import Any, Generic, TypeVar, overload
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import Comparison
-from cpugpu_tui.model import Reading
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
@@ -155,22 +155,22 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-class Readings(Packed[str, Reading]):
+class Readings(Packed[str, "model.Reading"]):
     """Key → reading."""
 
     __slots__ = ("_rest", "_values")
 
-    def __init__(self, readings: Mapping[str, Reading]) -> None:
+    def __init__(self, readings: Mapping[str, model.Reading]) -> None:
         self._keys = _order(tuple(readings))
         values = [_number(r.value) for r in readings.values()]
         self._values = array("d", [*values, *(r.age_s for r in readings.values())])
         self._rest = same(tuple((r.reason, r.is_stamped) for r in readings.values()))
 
-    def __getitem__(self, key: str) -> Reading:
+    def __getitem__(self, key: str) -> model.Reading:
         place = self._keys[key]
         value, age_s = self._values[place], self._values[len(self._keys) + place]
         reason, is_stamped = self._rest[place]
-        return Reading(_known(value), reason, age_s, is_stamped)
+        return model.Reading(_known(value), reason, age_s, is_stamped)
 
 
 # ------------------------------------------------------------------ cached properties

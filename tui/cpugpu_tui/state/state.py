@@ -109,14 +109,18 @@ class Row:
         return tuple(marks) if self.saved else (*marks, UNSAVED)
 
 
-prime(Row(model.Case("", 1)))
+@cache
+def _prime_rows() -> None:
+    prime(Row(model.Case("", 1)))
 
 
 class OwnRows(dict[str, Row]):
     """Rows of a state that nobody keeps: `apply` changes them in place."""
 
 
-NO_PLAN = model.Plan("", ())
+@cache
+def _no_plan() -> model.Plan:
+    return model.Plan("", ())
 
 
 @dataclass(frozen=True)
@@ -164,12 +168,12 @@ class RunState:
     @property
     def simulated(self) -> bool:
         """Whether a simulated machine made the numbers."""
-        return self.plan.simulation is not None
+        return self.run is not None and self.run.plan.simulation is not None
 
     @property
     def plan(self) -> model.Plan:
         """Its plan; an empty one without a run."""
-        return self.run.plan if self.run is not None else NO_PLAN
+        return self.run.plan if self.run is not None else _no_plan()
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -226,6 +230,7 @@ class RunState:
         """Return the state after `event`; other events leave it unchanged."""
         match event:
             case model.RunStarted():
+                _prime_rows()
                 return RunState(run=event, rows={c.key: Row(c) for c in event.plan.cases})
             case model.DevicesFound():
                 return replace(self, devices=event.devices, no_gpu=event.no_gpu)

@@ -11,16 +11,14 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.model import Event
-from cpugpu_tui.model.event import to_plain
 
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound="model.Event")
 
 
 class Emit(Protocol):
     """Receiver of the protocol's events."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: model.Event) -> None:
         """Stamp and buffer one event. Cheap, but call it only outside timed blocks."""
 
     def flush(self) -> None:
@@ -38,13 +36,13 @@ def clean(value: Any) -> Any:
     return value
 
 
-def encode(event: Event) -> bytes:
+def encode(event: model.Event) -> bytes:
     """Return the event as one line of JSON with its tag under `event`.
 
     Raises:
         ValueError: a number is NaN or infinite, which JSON cannot represent.
     """
-    data = {"event": model.WIRE_TAGS[type(event)], **clean(to_plain(event))}
+    data = {"event": model.WIRE_TAGS[type(event)], **clean(model.to_plain(event))}
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
@@ -63,7 +61,7 @@ class LineEmitter:
         self._buffer = bytearray()
         self._seq = 0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: model.Event) -> None:
         """Stamp, encode and buffer one event. A copy of the agent that a person's code forked ends here."""
         if os.getpid() != self._pid:
             os._exit(1)  # it would write into the stream of the agent
@@ -82,11 +80,11 @@ class LineEmitter:
 class CallEmitter:
     """Delivers stamped events to a callable at once, for the worker thread inside the app."""
 
-    def __init__(self, deliver: Callable[[Event], None]) -> None:
+    def __init__(self, deliver: Callable[[model.Event], None]) -> None:
         self._deliver = deliver
         self._seq = 0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: model.Event) -> None:
         """Stamp and deliver one event."""
         self._seq += 1
         self._deliver(stamped(event, self._seq))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Ceilings, Device, Plan
 from cpugpu_tui.session.estimate import NOTHING_EARLIER, Earlier
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
@@ -18,6 +17,7 @@ from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap, Situation
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
     from cpugpu_tui.demo.recording import Recording
+    from cpugpu_tui.model import Ceilings, Device, Plan
     from cpugpu_tui.store import RunSummary
     from cpugpu_tui.store.outbox import Outbox, Unsaved
     from cpugpu_tui.telemetry.recording import Trace

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import ITEMSIZE_BYTES, Case, WorkloadInfo
 
 # Importing registers.
 from cpugpu_tui.workloads import elementwise, jacobian, matmul, mnist, transfer, vector_dot  # noqa: F401
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def catalogue() -> tuple[WorkloadInfo, ...]:
+def catalogue() -> tuple[model.WorkloadInfo, ...]:
     """Return the description of every registered workload."""
     return tuple(item.info() for item in REGISTRY.values())
 
@@ -45,15 +45,15 @@ def find(name: str) -> Workload:
     return REGISTRY[name]
 
 
-def is_compiled(case: Case) -> bool:
+def is_compiled(case: model.Case) -> bool:
     """Return whether the harness compiles the step of a case."""
     return find(case.workload).is_compiled(case.variant)
 
 
-def case_costs(case: Case) -> Costs:
+def case_costs(case: model.Case) -> Costs:
     """Return the FLOPs, memory traffic and memory of one call of a case.
 
     Raises:
         UsageError: its workload is not registered in this process.
     """
-    return find(case.workload).costs(case.variant, case.size, ITEMSIZE_BYTES[case.dtype])
+    return find(case.workload).costs(case.variant, case.size, model.ITEMSIZE_BYTES[case.dtype])

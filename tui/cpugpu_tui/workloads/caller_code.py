@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import OwnCode
 from cpugpu_tui.workloads.containers import moved
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import OwnCode
 
 CALLER = "caller"
 """In place of the module of `OwnCode.target`: its function or values live in the caller's process. The second word is

@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import COMPILED, DTYPES, ITEMSIZE_BYTES, WorkloadInfo
 from cpugpu_tui.workloads.containers import moved
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Workload:
     """Meaning of the size, in a few words."""
     sizes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     """Default sizes."""
-    dtypes: tuple[str, ...] = DTYPES
+    dtypes: tuple[str, ...] = model.DTYPES
     """Supported element types."""
     as_written: AsWritten | None = None
     """The publication's clock; None without a publication."""
@@ -196,7 +196,7 @@ class Workload:
 
         By default those of matrix products, convolutions and attention, which torch counts from shapes.
         """
-        found = self.outline(n, ITEMSIZE_BYTES["float32"])
+        found = self.outline(n, model.ITEMSIZE_BYTES["float32"])
         return found.flops if found is not None else 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
@@ -231,11 +231,11 @@ class Workload:
 
     def variants(self) -> tuple[str, ...]:
         """Return the names of all variants; the first one is the default."""
-        return (*self.steps(), *((COMPILED,) if self.compiles else ()))
+        return (*self.steps(), *((model.COMPILED,) if self.compiles else ()))
 
     def is_compiled(self, variant: str) -> bool:
         """Return whether the harness compiles the step of a variant."""
-        return self.compiles and variant == COMPILED
+        return self.compiles and variant == model.COMPILED
 
     def variant(self, name: str) -> Step:
         """Return the step of a variant; `default` names the first one, which `compiled` compiles.
@@ -259,10 +259,10 @@ class Workload:
         """
         return self.variant(variant)
 
-    def info(self) -> WorkloadInfo:
+    def info(self) -> model.WorkloadInfo:
         """Return the description for the catalogue."""
         summary = (type(self).__doc__ or "").strip().splitlines()
-        return WorkloadInfo(
+        return model.WorkloadInfo(
             self.name, self.axis, self.variants(), self.sizes, summary[0] if summary else "", self.dtypes
         )
 

@@ -14,11 +14,13 @@ from cpugpu_tui.config import config
 from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import Plan, Refused, Simulation
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.timing.channel import FILE, INSTALLED
 from cpugpu_tui.workloads import catalogue
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import Plan, Refused, Simulation
 
 if TYPE_CHECKING:  # the app's first frame need not wait for them
     from cpugpu_tui.config.hosts import Host

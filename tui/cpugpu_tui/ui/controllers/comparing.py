@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import ParentRun
 from cpugpu_tui.ui.controllers.app_port import Port, toggle
@@ -20,6 +19,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
     from cpugpu_tui.compare.series import Noise, Series
+    from cpugpu_tui.model import Plan
     from cpugpu_tui.state.folding import MeasuredRun
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
     from cpugpu_tui.ui.screens.compare import Compared

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat import code_sizes
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
@@ -17,6 +16,7 @@ from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.panes.workload import WorkloadPane, bare
 
 if TYPE_CHECKING:
+    from cpugpu_tui.model import OwnCode, Plan
     from cpugpu_tui.session.typed_code import CodeFields
     from cpugpu_tui.ui.screens.code import Typed
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Plan
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.app_state import AppState, ParentRun
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages
@@ -271,7 +270,7 @@ class Running:
         sides = code_sides(request.own.codes, request.against, bridge.backend.agents_python)
         plan = duet_plan(request, sides, self._port.state.worker)
 
-        def begin(both: Plan) -> None:
+        def begin(both: model.Plan) -> None:
             new, old = both.codes[:count], both.codes[count:]
             sides = code_sides(new, old, bridge.backend.agents_python)
             self._show(replace(plan, codes=new), MOST_PAIRS, lambda: bridge.run_duet(request, plan, sides))
@@ -295,7 +294,7 @@ class Running:
         self.begin(plan, state.count or 1, timeout_s, again=True)
 
     def begin(
-        self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
+        self, plan: model.Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
         parent: ParentRun | None = None,
     ) -> None:  # fmt: skip
         """Start a series of a plan; ask first if it has code that was not typed in this app.
@@ -305,14 +304,14 @@ class Running:
         self._consent.ask(plan, lambda plan: self._begin(plan, repeats, case_timeout_s, again=again, parent=parent))
 
     def _begin(
-        self, plan: Plan, repeats: int, case_timeout_s: float | None, *, again: bool, parent: ParentRun | None
+        self, plan: model.Plan, repeats: int, case_timeout_s: float | None, *, again: bool, parent: ParentRun | None
     ) -> None:
         # `r` does not repeat a row that was run alone
         kept = plan if again else None if parent is None else self._port.state.again
         self._show(plan, repeats, lambda: self._bridge.run_series(plan, repeats, case_timeout_s), kept, parent)
 
     def _show(
-        self, plan: Plan, repeats: int, body: Callable[[], object], again: Plan | None = None,
+        self, plan: model.Plan, repeats: int, body: Callable[[], object], again: model.Plan | None = None,
         parent: ParentRun | None = None,
     ) -> None:  # fmt: skip
         """Run `body` on its thread, and show what it is about to do."""
@@ -336,7 +335,9 @@ class Running:
         port, bridge = self._port, self._bridge
         self._history.leave()
         request = port.state.request
-        plan = Plan("machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation)
+        plan = model.Plan(
+            "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation
+        )
         bridge.expect_series()
         port.start_thread(lambda: bridge.calibrate(plan), "run", exclusive=True)
         situation = Situation(live=True, ran=port.state.situation.ran)

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
-from cpugpu_tui.model import Ceilings, Plan
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.saved_runs import NO_HISTORY, SavedRuns
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import TimedCase
     from cpugpu_tui.demo.recording import Player as DemoPlayer
     from cpugpu_tui.demo.recording import Recording
-    from cpugpu_tui.model import DevicesFound, Hello, OwnCode, TelemetryRead
+    from cpugpu_tui.model import Ceilings, DevicesFound, Hello, OwnCode, Plan, TelemetryRead
     from cpugpu_tui.session.devices import DeviceSurvey
     from cpugpu_tui.session.duet import Duet
     from cpugpu_tui.session.estimate import Earlier

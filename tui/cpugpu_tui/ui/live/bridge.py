@@ -12,7 +12,6 @@ from textual.message import Message
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Ceilings, Event, Plan
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
@@ -20,6 +19,7 @@ from cpugpu_tui.ui.live.backend import Backend, RunningSession
 if TYPE_CHECKING:
     from cpugpu_tui.compare.in_turn import Side
     from cpugpu_tui.demo.recording import Player as DemoPlayer
+    from cpugpu_tui.model import Ceilings, Event, Plan
     from cpugpu_tui.session.duet import Duet
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.session.session import Session

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, dataclass_transform
 
 from textual.message import Message
@@ -19,11 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass_transform(eq_default=False)
 class Report(Message):
-    """A message to the app, which passes it on to controllers (`Shell.routes`). Each kind is a dataclass."""
+    """A message to the app, which passes it on to controllers (`Shell.routes`). Annotations are its fields, in order.
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        dataclass(eq=False, repr=False)(cls)
+    A dataclass each would take 4 ms before the first frame.
+    """
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__()
+        vars(self).update(zip(type(self).__annotations__, values, strict=False), **named)
 
 
 class Latest(Report):
@@ -151,8 +153,7 @@ class ClaimWanted(Report):
     judged: JudgedClaim
 
 
-@dataclass(eq=False, repr=False)
-class InputDropped(Message):
+class InputDropped(Report):
     """Typed or pasted text exceeded the limit and was dropped."""
 
     characters: int

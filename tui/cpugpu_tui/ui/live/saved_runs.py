@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError, StoreError
-from cpugpu_tui.model import Event, Plan
 from cpugpu_tui.state.state import RunState, TelemetryState
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.model import Event, Plan
     from cpugpu_tui.state.folding import MeasuredRun
     from cpugpu_tui.store import RunSummary, Store
 

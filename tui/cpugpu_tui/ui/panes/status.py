@@ -11,7 +11,6 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from cpugpu_tui import model
-from cpugpu_tui.model import CALIBRATION, typed_name
 from cpugpu_tui.model.quantities import count_of, duration, size_text
 from cpugpu_tui.render.progress import bar, done_text, left_text, most_cases_of
 from cpugpu_tui.state.state import RunState
@@ -150,7 +149,7 @@ def _awaited(state: AppState, glyphs: Glyphs) -> str:
 def run_name(run: RunState, name: str, glyphs: Glyphs) -> str:
     """Return the name of a plan or workload; of typed code its statement."""
     codes = run.run.plan.codes if run.run is not None else ()
-    return sanitized(visible(typed_name(name, codes)), 40, glyphs)
+    return sanitized(visible(model.typed_name(name, codes)), 40, glyphs)
 
 
 def _progress(state: AppState, width: int, glyphs: Glyphs) -> Spans:
@@ -214,7 +213,7 @@ def _step(state: AppState, glyphs: Glyphs) -> Spans:
     current = state.run.current
     if current is None or not state.situation.live or state.situation.paused or state.situation.stopping:
         return ()
-    if current.phase == CALIBRATION:
+    if current.phase == model.CALIBRATION:
         return ((f"{glyphs.dot} measuring {current.note}", "text"),)
     clock, elapsed_s = "", state.step_s + (current.elapsed_s or 0.0)
     if elapsed_s >= LONG_STEP_S or (current.estimate_s or 0) >= LONG_STEP_S:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -17,7 +17,6 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Device, GpuTelemetry, OwnCode, Plan
 from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.session.estimate import Estimate, devices_of, estimate
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -27,6 +26,9 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, StatePane, labelled, respelled, spelled, visible, wrapped
 from cpugpu_tui.workloads import PRESETS
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import Device, GpuTelemetry, OwnCode, Plan
 
 LONG_S = 100.0
 """Times from here are written in minutes."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.geometry import Size
 
-from cpugpu_tui.model import Device
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, labelled, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.wording import linked, sanitized, torch_names
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import Device
 
 Arrangement = Callable[[Subject, int, Glyphs], list[Spans]]
 """(subject, width, glyphs) → lines."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 
-from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
 from cpugpu_tui.model.quantities import count_of, gib
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.telemetry import wording
 from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Readings, Worded, known, sanitized, top_of, worded
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
 
 History = Mapping[str, tuple[float | None, ...]]
 BUSY_PCT = 50.0

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
+from cpugpu_tui import model
 from cpugpu_tui.machine.text import REASONS, printable
-from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance, Reading
 from cpugpu_tui.model.quantities import gib, significant
 from cpugpu_tui.model.throttling import ALARMING, NORMAL, QUIET, SHARE_KEYS, THROTTLE_REASONS, WARNING, severity
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
@@ -25,7 +25,7 @@ LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 
 NVLINK_BYTES_PER_S = 25e9
 """Per link and direction, from Volta to Hopper (18 links: 450 GB/s). Faster links reach the edge of the range."""
 
-Readings = Mapping[str, Reading]
+Readings = Mapping[str, "model.Reading"]
 
 
 class Quantity(NamedTuple):
@@ -41,7 +41,7 @@ class Quantity(NamedTuple):
     is_slow: bool = False
     """Whether it is read only every five seconds."""
 
-    def is_stale(self, reading: Reading) -> bool:
+    def is_stale(self, reading: model.Reading) -> bool:
         """Whether a number is old."""
         return reading.value is not None and reading.age_s > (SLOW_STALE_S if self.is_slow else STALE_S)
 
@@ -200,7 +200,7 @@ class Worded(NamedTuple):
     """`muted` without a number, `stale` if it is old, else `text`."""
 
 
-def worded(quantity: Quantity, reading: Reading | None, none: str) -> Worded:
+def worded(quantity: Quantity, reading: model.Reading | None, none: str) -> Worded:
     """Return a reading as text; `none` is the dash of this terminal."""
     if reading is None or reading.value is None:
         why = REASONS.get(reading.reason or "", "") if reading is not None else ""
@@ -209,7 +209,7 @@ def worded(quantity: Quantity, reading: Reading | None, none: str) -> Worded:
     return Worded(reading.value, text, text, "stale" if quantity.is_stale(reading) else "text")
 
 
-def age_text(quantity: Quantity, reading: Reading | None) -> str:
+def age_text(quantity: Quantity, reading: model.Reading | None) -> str:
     """Return the age of a number; empty without a number.
 
     A reading that is taken every five seconds has a constant text while it is fresh, so that its line is not repainted.
@@ -233,7 +233,7 @@ def sanitized(text: str, width: int, glyphs: Glyphs) -> str:
     return text if cell_len(text) else ""  # accents without a letter
 
 
-def process_text(process: GpuProcess, width: int, glyphs: Glyphs) -> str:
+def process_text(process: model.GpuProcess, width: int, glyphs: Glyphs) -> str:
     """Return `ann  python train.py  12.1 GiB` in at most `width` cells; only the command is cut."""
     memory = f"  {bytes_text(process.memory_bytes)}" if process.memory_bytes is not None else ""
     if process.user is None and process.command is None:
@@ -294,7 +294,7 @@ class Throttle(NamedTuple):
         return f"{BRIEF.get(self.word, self.word) if brief else self.word} {self.share_text}".strip()
 
 
-def throttles(gpu: GpuTelemetry) -> tuple[Throttle, ...]:
+def throttles(gpu: model.GpuTelemetry) -> tuple[Throttle, ...]:
     """Return the reasons that throttle this GPU, worst first, without those that do not matter.
 
     A reason that was active only between two readings is known from its counter.
@@ -314,7 +314,7 @@ def _is_word(text: str) -> bool:
     return is_name or _NAMELESS_BITS.fullmatch(text) is not None
 
 
-def quiet_words(gpu: GpuTelemetry) -> tuple[str, ...]:
+def quiet_words(gpu: model.GpuTelemetry) -> tuple[str, ...]:
     """Return the active reasons that do not affect a measurement."""
     return tuple(word for word in gpu.throttle if severity(word) == QUIET)
 
@@ -330,20 +330,20 @@ UUID_WIDTH = 13
 """Cells of `GPU-1234abcd…`: enough of a UUID for nvidia-smi and CUDA_VISIBLE_DEVICES."""
 
 
-def torch_names(gpu: GpuTelemetry, devices: Sequence[Device]) -> tuple[str, ...]:
+def torch_names(gpu: model.GpuTelemetry, devices: Sequence[model.Device]) -> tuple[str, ...]:
     """Return torch's names of this GPU and its MIG instances in this run: `cuda:0`."""
     uuids = {gpu.uuid, *(instance.uuid for instance in gpu.instances)} - {None}
     return tuple(device.name for device in devices if device.uuid in uuids)
 
 
-def torch_name(uuid: str | None, devices: Sequence[Device]) -> str | None:
+def torch_name(uuid: str | None, devices: Sequence[model.Device]) -> str | None:
     """Return torch's name of the GPU or MIG instance with this UUID; None if the run does not use it."""
     return next((device.name for device in devices if uuid is not None and device.uuid == uuid), None)
 
 
 def mapping(
-    gpu: GpuTelemetry, devices: Sequence[Device], glyphs: Glyphs, *, instance: MigInstance | None = None,
-    full: bool = False,
+    gpu: model.GpuTelemetry, devices: Sequence[model.Device], glyphs: Glyphs, *,
+    instance: model.MigInstance | None = None, full: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return the known parts of `cuda:0 ↔ NVML 3 ↔ GPU-1234abcd… ↔ 0000:04:00.0`.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.ceilings import UNAFFECTED, fault_text
 from cpugpu_tui.decide.stats import median, percentile
-from cpugpu_tui.model import Device, metrics
+from cpugpu_tui.model import Device, names
 from cpugpu_tui.model.quantities import count_of, faster, percent, time_text
 from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
@@ -71,7 +71,7 @@ def distribution(values: Sequence[float]) -> Distribution:
 def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
     """Return the histogram and the outliers of single calls, or of blocks if no call was timed alone."""
     singles = times.single_calls_ns
-    values, noun = (singles, "single calls") if singles else (times.samples.get(metrics.LATENCY, ()), "blocks of calls")
+    values, noun = (singles, "single calls") if singles else (times.samples.get(names.LATENCY, ()), "blocks of calls")
     if len(values) < FEWEST:
         return []
     found = distribution(values)
@@ -118,15 +118,15 @@ def _outlying(found: Distribution, width: int) -> list[Spans]:
 
 
 METRICS = {
-    metrics.LATENCY: ("latency", "one call and its wait, warm caches"),
-    metrics.SINGLE: ("single calls", "each call timed separately"),
-    metrics.DEVICE: ("kernels", "the GPU's own work, no launch, no wait"),
-    metrics.THROUGHPUT: ("throughput", "many calls queued, one wait"),
-    metrics.PAGEABLE: (COLUMNS[Key.MOVED].heading, "data starts and ends on the host"),
-    metrics.PINNED: ("same, pinned", "the same in pinned memory"),
-    metrics.AS_WRITTEN: ("paper's clock", "time by the paper's clock"),
-    metrics.SYNCED: ("same, with a wait", "until the device had finished"),
-    metrics.COLD_START: ("first call", "first in the process, loads libraries"),
+    names.LATENCY: ("latency", "one call and its wait, warm caches"),
+    names.SINGLE: ("single calls", "each call timed separately"),
+    names.DEVICE: ("kernels", "the GPU's own work, no launch, no wait"),
+    names.THROUGHPUT: ("throughput", "many calls queued, one wait"),
+    names.PAGEABLE: (COLUMNS[Key.MOVED].heading, "data starts and ends on the host"),
+    names.PINNED: ("same, pinned", "the same in pinned memory"),
+    names.AS_WRITTEN: ("paper's clock", "time by the paper's clock"),
+    names.SYNCED: ("same, with a wait", "until the device had finished"),
+    names.COLD_START: ("first call", "first in the process, loads libraries"),
 }
 """Metric → label and meaning."""
 
@@ -190,11 +190,11 @@ def _how(device: Device, times: DeviceTimes) -> list[Spans]:
 
 def _words(run: RunState, row: Row) -> dict[str, str]:
     """Return metric → label for this row."""
-    words = {name: label for name, (label, _) in METRICS.items()} | {metrics.DEVICE: kernels_heading(run)}
+    words = {name: label for name, (label, _) in METRICS.items()} | {names.DEVICE: kernels_heading(run)}
     workload = REGISTRY.get(row.case.workload)
     facts = workload.as_written if workload is not None else None
     if facts is not None and not facts.whole:
-        words[metrics.AS_WRITTEN] = "paper's, 1st call"
+        words[names.AS_WRITTEN] = "paper's, 1st call"
     return words
 
 
@@ -209,7 +209,7 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
     lines: list[Spans] = [((header, "muted"),)]
     for name, values in samples.items():
         # The mean of a block hides the tails of latency; only calls timed separately show them.
-        has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != metrics.LATENCY or values == singles)
+        has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != names.LATENCY or values == singles)
         tails = [time_text(percentile(values, p)) if has_tails else glyphs.none for p in (90, 99)]
         # The median is over all starts, the samples are of the first: its least was above the median.
         least_ns = min([*values, *(ns for rounds in times.later.values() for ns in rounds.get(name, {}).values())])
@@ -217,10 +217,10 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
         text = f"{len(values):>6}" + "".join(f"{number:>11}" for number in numbers[: len(columns)])
         room = width - len(header) - 2
         helped = METRICS[name][1] if len(METRICS[name][1]) <= room else ""
-        lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == metrics.LATENCY else "text"),
+        lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == names.LATENCY else "text"),
                       (f"  {helped}", "muted")))  # fmt: skip
-    kernels_ns, latency_ns = times.median_ns(metrics.DEVICE), times.latency_ns
-    has_kernels = words[metrics.DEVICE] == COLD and times.samples.get(metrics.DEVICE)
+    kernels_ns, latency_ns = times.median_ns(names.DEVICE), times.latency_ns
+    has_kernels = words[names.DEVICE] == COLD and times.samples.get(names.DEVICE)
     if has_kernels and kernels_ns and latency_ns and kernels_ns > latency_ns:
         lines += paragraph(COLDER, width, "muted")
     why = (

@@ -1,4 +1,4 @@
-"""Names of metrics, element types, scales and variants. Classes stand elsewhere, because they take time to make."""
+"""Names of metrics, element types, scales, marks and phases. Classes stand elsewhere: they take time to make."""
 
 from __future__ import annotations
 
@@ -65,3 +65,36 @@ COMPILED = "compiled"
 
 SCALES = ("full", "small")
 """`full` runs the publication's sizes; `small` finishes in seconds on two cores and reports the reduction."""
+
+EDGES = ("begin", "end")
+"""Values of `MachineRead.edge`: before the first call of a case on a device, and after its last."""
+
+CORES = "cores"
+"""Value of `MachineRead.edge`: waiting of the threads for cores, after a case in which cores were missing."""
+
+NO_CORE = "no-core"
+"""Mark of a half-round whose threads waited for a core in every repetition. It is not a valid result."""
+
+NOT_CONVERGED, MOST_ROUNDS, TOO_CLOSE = "not-converged", "most-rounds", "too-close"
+"""Marks of the last half-round of a case without a winner: the time ran out, all rounds were used, or more rounds were
+not expected to show one."""
+
+TURN = "turn"
+"""Phase in which the agent of a duet waits until it may prepare a case (round 0), time a round, or end (no case)."""
+
+COMPILING, COMPILER_START = "compile", "loading the compiler"
+CALIBRATION = "calibration"
+"""Phase in which peak rates and overheads of a device are measured."""
+
+
+def place(device: str) -> int:
+    """Return a device's sort key from its name: -1 for the CPU, N for `cuda:N`."""
+    number = device.partition(":")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+RECORDED = "recorded"
+"""Name of a GPU whose times were recorded on another machine. Faces set it beside a CPU; no agent or history has it."""
+
+RECORDED_GPU = "recorded GPU"
+"""Its name where faces call others `GPU`."""
