@@ -118,11 +118,6 @@ class OwnRows(dict[str, Row]):
     """Rows of a state that nobody keeps: `apply` changes them in place."""
 
 
-@cache
-def _no_plan() -> model.Plan:
-    return model.Plan("", ())
-
-
 @dataclass(frozen=True)
 class RunState:
     """A live or saved run, as far as its events are known."""
@@ -173,7 +168,7 @@ class RunState:
     @property
     def plan(self) -> model.Plan:
         """Its plan; an empty one without a run."""
-        return self.run.plan if self.run is not None else _no_plan()
+        return self.run.plan if self.run is not None else model.Plan("", ())
 
     @property
     def facts(self) -> Mapping[str, Any]:
