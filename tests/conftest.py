@@ -94,6 +94,27 @@ def limits_when_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cpugpu_tui.__main__.time", SimpleNamespace(monotonic=lambda: math.inf))
 
 
+@pytest.fixture
+def agents_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let agents be threads of this process, which imports torch once: 30 processes took 66 s of CPU for that."""
+    from cpugpu_tui.timing.channel import FILE
+    from cpugpu_tui.transport.agent_pool import Agents, AgentThread
+
+    start, before = Agents._start, set(registered())
+
+    def started(agents: Agents) -> object:
+        if agents.host is not None:
+            return start(agents)
+        if FILE in agents._own:  # another process would not have its workloads yet
+            forget(before)
+        thread = AgentThread(simulated=agents._simulated, on_ready=agents.on_ready, own=agents._own)
+        agents._threads.append(thread)
+        return thread
+
+    monkeypatch.setattr(Agents, "_start", started)
+    monkeypatch.setattr(AgentThread, "_hold", lambda agent, event: agent.messages.put(event))  # it waits for its turn
+
+
 def virtual_environment(folder: Path) -> Path:
     """Make an empty one; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
@@ -153,6 +174,11 @@ def only_the_catalogue_stays():
     """
     before = set(registered())
     yield
+    forget(before)
+
+
+def forget(before: set[str]) -> None:
+    """Remove the workloads that were registered since."""
     known = registered()
     for name in known.keys() - before:
         kind = type(known[name])

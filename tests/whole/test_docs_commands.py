@@ -113,8 +113,6 @@ def on_this_machine(line):
     takes = {option for each in command.params for option in each.opts}
     if "--simulate" in takes and not {"--simulate", "--replay", "--run"} & set(arguments):
         arguments += ["--simulate", f"{STEADY},gpus=2" if "cuda" in arguments else STEADY]
-        if name == "time" and "--against" not in arguments:  # an agent would import torch for the code
-            arguments += ["--worker", "thread"]
     return arguments
 
 
@@ -152,7 +150,7 @@ WITH_COMMANDS = [page for page in PAGES if commands(page) and page.name != "READ
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("folder", "agents_here")
 def test_every_command_of_a_page_works_in_its_order(page, cpugpu):
     for line in commands(page):
         arguments = on_this_machine(line)
@@ -197,7 +195,7 @@ class SpyTensor:
 
 
 @pytest.fixture
-def thresholds(cpugpu, folder, monkeypatch):
+def thresholds(cpugpu, folder, agents_here, monkeypatch):
     """Make the file of the docs and the header beside it; return its content."""
     made = cpugpu.here("thresholds", "make", "matmul", "softmax", "--simulate", STEADY)
     assert made.code == 0, made.err
@@ -238,25 +236,21 @@ def test_the_job_of_the_docs_passes_until_a_threshold_moves(cpugpu, folder):
     assert cpugpu.here(*slower).code == 1
 
 
-@pytest.mark.usefixtures("folder")
-def test_the_python_examples_of_the_docs_run(cpugpu):
+@pytest.mark.usefixtures("folder", "agents_here")
+def test_the_python_examples_of_the_docs_run(cpugpu, monkeypatch, capsys):
     _, example, comparing = fences(ROOT / "docs" / "own-code.md", "python")
-    done = subprocess.run(
-        [sys.executable, "-c", example], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
-        env=cpugpu.environment(CPUGPU_SIMULATE=STEADY),
-    )  # fmt: skip
-    assert done.stderr == ""
-    answer, crossing, *rows = done.stdout.splitlines()
+    for name, value in cpugpu.environment(CPUGPU_SIMULATE=STEADY).items():
+        monkeypatch.setenv(name, value)
+    exec(example, {"__name__": "__main__"})
+    answer, crossing, *rows = capsys.readouterr().out.splitlines()
     assert answer.startswith("The GPU wins from n ≈")
     assert len(rows) == 2
     shown = float(answer.removeprefix("The GPU wins from n ≈ ").split()[0])
     assert float(crossing.split()[0]) == pytest.approx(shown, rel=0.01)
-    done = subprocess.run(
-        [sys.executable, "-c", comparing], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
-        env=cpugpu.environment(CPUGPU_SIMULATE=STEADY),
-    )  # fmt: skip
-    assert done.stderr == ""
-    assert [line.split()[:2] for line in done.stdout.splitlines()[1:3]] == [["64", "CPU"], ["1024", "CPU"]]
+    exec(comparing, {"__name__": "__main__"})
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert [line.split()[:2] for line in told.out.splitlines()[1:3]] == [["64", "CPU"], ["1024", "CPU"]]
 
 
 # ------------------------------------------------------------------ what the program itself tells to type

@@ -197,6 +197,7 @@ def test_a_stopped_verification_tells_what_it_found(file, cpugpu, monkeypatch, w
     words([*done.out.splitlines()[-1:], done.err])
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_verify_prints_the_regret(file, cpugpu, words):
     done = cpugpu.here("thresholds", "verify", *STEADY)
     assert done.code == errors.EXIT_OK, done.err

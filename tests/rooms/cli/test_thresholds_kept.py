@@ -45,12 +45,6 @@ def made_and_verified(monkeypatch, seed, starts):
     return Kept(entries, found, 0 if starts is None else 1)
 
 
-@pytest.fixture(scope="module", params=[None, (1, 2)], ids=["one start", "other start"])
-def kept(request):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        yield made_and_verified(monkeypatch, 1, request.param)
-
-
 def true_regrets(each):
     """Return the regret without noise at sizes spread over the range, where the file names a device."""
     curves = CURVES[each.operation]
@@ -65,7 +59,11 @@ def true_regrets(each):
     return found
 
 
-def test_a_file_keeps_what_it_promises(kept):
+@pytest.mark.parametrize(
+    "starts", [pytest.param(None, marks=pytest.mark.slow), (1, 2)], ids=["one start", "other start"]
+)
+def test_a_file_keeps_what_it_promises(monkeypatch, starts):
+    kept = made_and_verified(monkeypatch, 1, starts)
     assert {each.operation for each in kept.entries} == set(CURVES)
     regrets = [true_regrets(each) for each in kept.entries]
     assert sum(map(sum, regrets)) / sum(map(len, regrets)) <= MOST_MEAN

@@ -272,6 +272,7 @@ def test_a_stop_in_a_later_start_keeps_what_is_complete():
     assert all(row.status == "ok" for row in state_of(delivered).rows.values())
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_own_code_has_further_starts_and_compiles_only_in_the_first(cpugpu):
     """Only the agents know a workload of a person: every run of one ended as failed when its first start was done."""
     outcome = cpugpu("time", "x.cosh()", "--setup", "x = torch.rand(n)", "--n", "32,64", "--simulate", "default",

@@ -16,6 +16,7 @@ HERE = (*CPU, *THREAD)
 """In this process, which has imported torch: each agent takes 1.5 s of CPU for that."""
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu):
     done = cpugpu.here(*PRODUCT, "--n", "16:2048", "--simulate", FAST)
     assert (done.code, done.err) == (EXIT_OK, "")

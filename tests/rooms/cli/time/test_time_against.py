@@ -19,6 +19,7 @@ SIMULATED = f"{FAST},noise=0.002,duet_factor=1.05"
 PAIR = ("time", "x @ x", "--against", "torch.mm(x, x)", "--setup", "x = torch.rand(n, n)")
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_same(cpugpu, words):
     done = cpugpu.here(*PAIR, "--n", "64,1024", "--simulate", SIMULATED, "--json")
     assert done.code == EXIT_OK, done.err
@@ -50,6 +51,7 @@ def test_the_limits_of_the_docs_are_those_of_the_program():
     assert words >= {*VERDICT_WORDS, PASSED, FAILED, NOT_JUDGED}
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpugpu, words):
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-setup",
                        "x = torch.rand(n, n).T", "--n", "340:480", "--simulate",
@@ -62,6 +64,7 @@ def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpu
     assert "OLD x = torch.rand(n, n).T (runs 1" in done.out
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_two_variants_are_named_and_their_command_is_repeated(cpugpu):
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-variant", "compiled", "--n", "64",
                        "--simulate", SIMULATED, "--max-seconds", "0.01")  # fmt: skip
@@ -92,9 +95,12 @@ def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(c
     done = cpugpu.here("time", f"{mine}:scaled", "--rev", "first", "--n", "64", "--device", "cpu", "--threads", "1",
                        "--json")  # fmt: skip
     assert done.code == EXIT_CASES_FAILED, done.err
-    assert "different results" in done.err, "3 then, 2 now"
+    assert done.err.count("n = 64: different results: by about") == 1, "3 then, 2 now"
+    if (told := json.loads(done.out.splitlines()[-1])).get("event") == "Comparison":  # else, no core was free
+        assert [each["verdict"] for each in told["verdicts"]] == ["NOT COMPARABLE"]
+        assert "different results" in told["verdicts"][0]["trouble"]
     assert "only files that it imports can differ" in done.err
-    old = next(event for event in done.events if isinstance(event, RunStarted)).plan.codes[0]
+    old, _ = (event.plan.codes[0] for event in done.events if isinstance(event, RunStarted))  # one pair
     assert old.statement.startswith(f"{mine}:scaled of ")
     assert not Path(old.target[0]).exists(), "the folder is gone"
     again = cpugpu.here("show", "latest").out.split("Again: cpugpu-tui ")[1]

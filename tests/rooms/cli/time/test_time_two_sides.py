@@ -2,6 +2,7 @@
 
 import shlex
 
+import pytest
 from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_OK
@@ -11,6 +12,7 @@ NUMPY = ("--on-cpu", "x @ x", "--setup", "x = np.random.rand(n, n)")
 TORCH = ("--on-gpu", "y @ y", "--gpu-setup", "y = torch.from_numpy(x)")
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_both_are_named_and_their_command_times_the_same(cpugpu):
     done = cpugpu.here("time", *NUMPY, *TORCH, "--let", "k=1,2", "--n", "64,1024", "--simulate", FAST)
     assert done.code == EXIT_OK, done.err

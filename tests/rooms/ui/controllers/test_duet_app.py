@@ -1,5 +1,6 @@
 """What `o` takes beside a code: another one, which `c` compares while both are timed, and another machine."""
 
+import pytest
 from tests.helpers.app.fake_run import opened, settled
 from tests.helpers.app.looking import screen_lines, table_of, text_of
 from textual.widgets import Input
@@ -26,6 +27,7 @@ async def type_code(pilot, **texts):
     await pilot.press("enter")
 
 
+@pytest.mark.usefixtures("agents_here")
 async def test_two_codes_are_compared_while_they_are_timed(tmp_path):
     app = CpuGpuApp(AppOptions(request=PlanRequest(simulation=SLOWER), database=tmp_path / "results.db"))
     async with opened(app, (100, 40)) as pilot:
