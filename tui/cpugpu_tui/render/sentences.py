@@ -51,7 +51,7 @@ WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 
 
 def heading(run: RunState) -> str:
-    """Return processors, threads, torch and unusual settings; simulated runs are marked first."""
+    """Return the work if it is one, processors, threads, torch, unusual settings; simulated runs are marked first."""
     host = run.facts.get("fleet_host")
     parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
     if run.threads:
@@ -59,8 +59,11 @@ def heading(run: RunState) -> str:
     if run.facts.get("torch"):
         parts.append(f"torch {run.facts['torch']}")
     text = " · ".join([*parts, *settings(run)])
-    text = f"{words} · here: {text}" if (words := beside_words(run)) else text
     own = ", and your code was not run" if run.plan.codes or run.plan.own_files else ""
+    is_named = len(run.sweeps) == 1 and not own  # `code_lines` name a person's code, a table several workloads
+    work = [f"{work_name(sweep)}, {sweep[2]}" for sweep in run.sweeps if is_named]
+    words = beside_words(run)
+    text = " · ".join([words, *work, f"here: {text}"] if words else [*work, text])
     return f"SIMULATED: no number here was measured{own}. {text}" if run.simulated else text
 
 
