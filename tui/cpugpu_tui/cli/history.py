@@ -53,7 +53,7 @@ def history(given: HistoryGiven) -> None:
     from cpugpu_tui.cli.past_runs import history_table, reading
     from cpugpu_tui.model.quantities import count_of, megabytes
 
-    with reading(given.database) as store:
+    with reading(given.database, must_exist="database" in opt.typed(given.context)) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
         results: dict[int, Outcome] = {}
@@ -97,7 +97,8 @@ def prune(given: HistoryGiven) -> None:
     if given.keep is None and given.older_than is None:
         raise UsageError("No runs selected to prune.", "Use --older-than 30d, --keep 100 or both.")
     before = time.time_ns() - age_ns(given.older_than) if given.older_than is not None else None
-    with (writing if given.yes else reading)(given.database) as store:
+    is_typed = "database" in opt.typed(given.context)
+    with writing(given.database) if given.yes else reading(given.database, must_exist=is_typed) as store:
         found = pruning(store.runs(), given.keep, before)
         size = store.size_bytes
         if given.yes and found.going:
@@ -171,7 +172,7 @@ def show(given: opt.Given) -> None:
     from cpugpu_tui.cli.past_runs import reading
     from cpugpu_tui.state.folding import folded
 
-    with reading(given.database) as store:
+    with reading(given.database, must_exist=True) as store:
         events = store.load(store.find(given.run_name))
     state = folded(events)
     if not given.json:

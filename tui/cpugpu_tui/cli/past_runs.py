@@ -30,13 +30,13 @@ def reading(database: Path | None, *, must_exist: bool = False) -> Iterator[Stor
     """Open the history for a command that only reads, and print on stderr what opening changed.
 
     Raises:
-        UsageError: there is none, and `must_exist` or a typed path asks for it; it is not created.
+        UsageError: with `must_exist`, there is none; it is not created.
         StoreError: it cannot be read.
     """
     path = paths.database_path(database)
     elsewhere = "" if database is None else f" --db {shlex.quote(printable(str(database)))}"
     none_saved = UsageError(f"No runs are saved yet in {path}.", f"Save one with `cpugpu-tui run quick{elsewhere}`.")
-    if (must_exist or database is not None) and not path.exists():
+    if must_exist and not path.exists():
         raise none_saved
     try:
         opened = open_to_read(database)

@@ -78,7 +78,7 @@ def make(given: MakeGiven) -> None:
         raise UsageError(f"--against {against} is also the file to write.", "Write to another file with --out.")
     if given.of_run is not None:
         opt.refuse_beside(given.context, "--run", lambda name: name not in OF_THE_FILE)
-        with reading(given.database) as store:
+        with reading(given.database, must_exist=True) as store:
             state, code = folded(store.load(store.find(given.of_run))), EXIT_OK
     else:
         words, codes = subjects(given.names or (), given.setup or (), given.let or (), in_place=given.in_place)
