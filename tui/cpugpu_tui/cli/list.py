@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,54 +108,8 @@ def new_workload(given: NewGiven) -> None:
     tell(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")
 
 
-TEMPLATE = '''\
-"""A workload of my own. Check it with:  cpugpu-tui run @NAME@ --workloads @NAME@.py --scale small"""
-
-from cpugpu_tui import Workload, workload
-
-
-@workload
-class @CLASS@(Workload):
-    """SiLU of n normal numbers, written by hand and as one torch call."""
-
-    # `list` shows the line above.
-    name = "@NAME@"
-    # The meaning of a size, and the default sizes.
-    axis = "numbers"
-    sizes = (1_000, 100_000, 1_000_000)
-    # Remove the dtypes that the operation does not support.
-    dtypes = ("float64", "float32", "bfloat16", "float16")
-
-    def inputs(self, n, dtype, generator):
-        """Return the arguments of `step` for size n, on the host. Draw random numbers only from the generator."""
-        import torch  # here, so that listing workloads stays fast
-
-        return torch.randn(n, generator=generator, dtype=dtype)
-
-    def step(self, x):
-        """Do the work once, on the device of its arguments, and return the result. Do not print or synchronise."""
-        return x * x.sigmoid()
-
-    def fused(self, x):
-        """Do the same work in another way. All variants must return the same result."""
-        import torch
-
-        return torch.nn.functional.silu(x)
-
-    def steps(self):
-        """Return the variants by name. The first is the default. Remove this method if there is only one."""
-        return {"by-hand": self.step, "fused": self.fused}
-
-    def flops(self, n):
-        """Return the floating-point operations of a call. Remove this where torch can count them: matrix products."""
-        return 4.0 * n  # exponential, sum, division, product
-
-    # Optional methods, see docs/own-workloads.md:
-    #   bytes_moved(n, itemsize_bytes), memory_bytes(...)   by default from the shapes of inputs and results
-    #   reference(variant, doubles), tolerance(dtype)       the correct result from float64 inputs; the allowed error
-    #   error(variant, result, doubles)                     the residual, where there is more than one correct result
-    #   place(variant, inputs, device), reset(...)          optimisers and other state on the device
-'''
+TEMPLATE = "workload_template.txt"
+"""File beside this module."""
 
 
 _TAKEN = ("None", "True", "False", "Workload")
@@ -169,4 +124,5 @@ def class_name(name: str) -> str:
 
 def source(name: str) -> str:
     """Return the text of a workload file for a name that `own_files.NAME` allows."""
-    return TEMPLATE.replace("@NAME@", name).replace("@CLASS@", class_name(name))
+    text = resources.files("cpugpu_tui.cli").joinpath(TEMPLATE).read_text("utf-8")
+    return text.replace("@NAME@", name).replace("@CLASS@", class_name(name))
