@@ -23,10 +23,10 @@ from cpugpu_tui.cli.running.one_run import Progress, controller_facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
+from cpugpu_tui.errors import EXIT_INTERRUPTED, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
 from cpugpu_tui.machine.processes import adopt_orphans
-from cpugpu_tui.model import Event, Plan, RunFinished, typed_name
+from cpugpu_tui.model import Event, Plan, typed_name
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
 from cpugpu_tui.render.curves import charts
@@ -35,6 +35,7 @@ from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.render.sentences import cut_short, heading, notes
 from cpugpu_tui.render.verdicts import mark_lines, remark, row_marks
 from cpugpu_tui.report.report import covers_starts, judged, report
+from cpugpu_tui.session.endings import error_of
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
@@ -213,7 +214,7 @@ def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
         stack.callback(progress.clear)
         finished = session.run(see)
         if finished.status == "failed":
-            raise _error(finished, session.error)
+            raise session.error or error_of(finished)
         save_rest(outbox, 0)
         state, _, _ = as_saved(state, session.saver.unsaved, None)
     return Result.of(state)
@@ -236,12 +237,6 @@ def _leave() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(EXIT_INTERRUPTED)
-
-
-def _error(finished: RunFinished, cause: CpuGpuError | None) -> CpuGpuError:
-    """Return the end of a failed run as the error that its exit code stands for."""
-    kind = {EXIT_USAGE: UsageError, EXIT_UNFIT: UnfitError}.get(finished.exit_code, CpuGpuError)
-    return (type(cause) if cause is not None else kind)(finished.message, finished.remedy)
 
 
 # ------------------------------------------------------------------ result

@@ -16,8 +16,8 @@ def failed_by(error: CpuGpuError) -> model.RunFinished:
 
 
 def error_of(finished: model.RunFinished, otherwise: str = "") -> CpuGpuError:
-    """Return the error of a run that could not run: a wrong path or code is the person's, all else the machine's."""
-    kind = UsageError if finished.exit_code == EXIT_USAGE else UnfitError
+    """Return the end of a failed run as the error that its exit code stands for."""
+    kind = {EXIT_USAGE: UsageError, EXIT_CASES_FAILED: CpuGpuError}.get(finished.exit_code, UnfitError)
     return kind(finished.message or otherwise, finished.remedy)
 
 
