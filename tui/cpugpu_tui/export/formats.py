@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +72,9 @@ def need(name: str) -> None:
     Raises:
         UnfitError: a package is missing.
     """
-    if name == "html":
-        from cpugpu_tui.export import report
-
-        report.need()
-    elif name in PICTURES:
-        from cpugpu_tui.export import chart
-
-        chart.need()
-    elif name == TENSORBOARD:
-        from cpugpu_tui.export import tensorboard
-
-        tensorboard.need()
+    modules = {"html": "report", **dict.fromkeys(PICTURES, "chart"), TENSORBOARD: "tensorboard"}
+    if name in modules:
+        import_module(f"cpugpu_tui.export.{modules[name]}").need()
 
 
 def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -> Iterable[bytes]:

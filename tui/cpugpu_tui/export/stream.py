@@ -300,15 +300,9 @@ def kept(events: Iterable[model.Event]) -> list[model.Event]:
             case model.CaseFinished() | model.CaseFailed():
                 cases.pop(event.case, None)
                 cases[event.case] = [*open_cases.pop(event.case, []), event]
-            case model.TelemetryRead():
-                beside.append(event)
-            case _ if isinstance(event, BESIDE):
+            case _ if isinstance(event, (*BESIDE, model.TelemetryRead)):
                 beside.append(event)
     if started is None:
         raise ValueError("the events have no RunStarted")
     middle = heapq.merge(*cases.values(), beside, key=lambda event: (event.seq, event.wall_ns))
-    return [*_known(started, found), *middle, *_known(finished)]
-
-
-def _known(*events: model.Event | None) -> Sequence[model.Event]:
-    return [event for event in events if event is not None]
+    return [event for event in (started, found, *middle, finished) if event is not None]

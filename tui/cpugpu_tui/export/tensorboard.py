@@ -140,7 +140,6 @@ class LiveTensorboard:
             self.close()
         if self._run is None:
             self._run = ExportedRun((state.run,))
-            make_folder(self._folder)
             make_folder(self._folder / self._run.file_stem)
         for point in points(state, state.rows[event.case], event.wall_ns):
             self._series_of(self._run, point).add(point)

@@ -62,14 +62,12 @@ class Saver:
 
     def begin(self, started: model.RunStarted) -> None:
         """Save that the run has started."""
-        outbox = self._outbox
         self._begun = True
+        self._put(lambda store, _beside: self._note_number(store.begin_run(started)))
 
-        def save(store: Store, _beside: Sequence[model.Event]) -> None:
-            assert outbox is not None
-            outbox.note_number(self._run_id, store.begin_run(started))
-
-        self._put(save)
+    def _note_number(self, number: int) -> None:
+        if self._outbox is not None:
+            self._outbox.note_number(self._run_id, number)
 
     def reopen(self, number: int) -> None:
         """Save that a saved run continues.
@@ -78,8 +76,7 @@ class Saver:
             UsageError: another process is continuing it already.
         """
         self._begun = True
-        if self._outbox is not None:
-            self._outbox.note_number(self._run_id, number)
+        self._note_number(number)
         self._put(lambda store, _beside: store.reopen_run(self._run_id))
 
     def devices(self, found: model.DevicesFound) -> None:

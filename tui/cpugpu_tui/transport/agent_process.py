@@ -300,11 +300,11 @@ class AgentProcess:
         if isinstance(event, Hello):
             self.is_ready = True
             self._is_started.set()
-        if not isinstance(event, Hello):
-            self._end_answer_limit()
-        if isinstance(event, Hello) and self._on_ready is not None:
             listener, self._on_ready = self._on_ready, None
-            listener(event)
+            if listener is not None:
+                listener(event)
+        else:
+            self._end_answer_limit()
         self.messages.put(event)
 
     def _await_answer(self, limit_s: float) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -66,15 +66,11 @@ def machine(given: MachineGiven) -> None:
     ]  # fmt: skip
     cards.sort(key=lambda pair: (not pair[1].slow, min((each.speed for each in pair[1].slow), default=1.0)))
     failed = seen.failed(without={host for host, _ in cards})
+    _tell_failed(failed, given)
     if given.json:
-        for each in failed:
-            print_json(_failure(each))
         for host, card in cards:
             print_json({"host": host, "state": "done", **card.as_data()})
     else:
-        _tell_simulated(given)
-        for each in failed:
-            _tell(_failure_line(each))
         for host, card in cards:
             _tell(f"{host} {card.device}: {card.problem or f'{card.label}, {_least(card)}'}.")
         slow = sum(bool(card.slow) for _, card in cards)
@@ -112,15 +108,11 @@ def doctor(given: HealthGiven) -> None:
     answered = {name: each for name, each in seen.state.hosts.items() if each.run.devices}
     found = worst_first({name: findings_of(each.run, seen.read.get(name)) for name, each in answered.items()})
     failed = seen.failed(without=set(answered))
+    _tell_failed(failed, given)
     if given.json:
-        for each in failed:
-            print_json(_failure(each))
         for host, finding in found:
             print_json({"host": host, **asdict(finding)})
     else:
-        _tell_simulated(given)
-        for each in failed:
-            _tell(_failure_line(each))
         for line in finding_lines(found):
             _tell(line)
         _tell(f"{len(failed)} of {len(seen.state.hosts)} hosts failed. {_clean(found, len(answered))}")
@@ -232,27 +224,23 @@ def _run(given: HealthGiven, plan: Plan) -> Seen:
     return seen
 
 
-def _why(each: HostState) -> str:
-    return each.why if each.in_trouble else "It did not answer in time. Raise --max-seconds, or look for a hung driver."
-
-
-def _failure_line(each: HostState) -> str:
-    return f"fail {each.host.host}: {each.state}: {_why(each)}"
-
-
-def _failure(each: HostState) -> dict[str, Any]:
-    return {"host": each.host.host, "state": each.state, "message": _why(each), "remedy": each.remedy or None}
+def _tell_failed(failed: Iterable[HostState], given: HealthGiven) -> None:
+    """Tell whether all of it is simulated, and which hosts failed."""
+    if given.simulation is not None and not given.json:
+        tell("SIMULATED: no number here was measured.")
+    silent = "It did not answer in time. Raise --max-seconds, or look for a hung driver."
+    for each in failed:
+        host, why = each.host.host, each.why if each.in_trouble else silent
+        if given.json:
+            print_json({"host": host, "state": each.state, "message": why, "remedy": each.remedy or None})
+        else:
+            _tell(f"fail {host}: {each.state}: {why}")
 
 
 def _tell(line: str) -> None:
     from cpugpu_tui.machine.text import printable
 
     tell(plain(printable(line, LONGEST_LINE)))
-
-
-def _tell_simulated(given: HealthGiven) -> None:
-    if given.simulation is not None:
-        tell("SIMULATED: no number here was measured.")
 
 
 # ------------------------------------------------------------------ metrics

@@ -48,20 +48,12 @@ def unicode() -> bool:
 
 def plain(text: str) -> str:
     """Return text in characters that stdout can show."""
-    if unicode():
-        return text
-    return (
-        text.replace("×", "x")
-        .replace("±", "+-")
-        .replace("≈", "~")
-        .replace("≤", "<=")
-        .replace("–", "-")
-        .replace("·", "-")
-        .replace("µ", "u")
-        .translate(str.maketrans("░▓█│", ".=#|"))
-        .encode("ascii", "replace")
-        .decode()
-    )
+    return text if unicode() else text.translate(IN_ASCII).encode("ascii", "replace").decode()
+
+
+IN_ASCII = str.maketrans(
+    {"×": "x", "±": "+-", "≈": "~", "≤": "<=", "–": "-", "·": "-", "µ": "u", "░": ".", "▓": "=", "█": "#", "│": "|"}
+)
 
 
 # ------------------------------------------------------------------ JSON, one object per line
@@ -78,15 +70,18 @@ def print_line(data: dict[str, Any]) -> None:
     """Print a JSON object at once, in order with events: both bypass the buffer of Python's text layer."""
     import json
 
-    sys.stdout.buffer.write(json.dumps(data, allow_nan=False).encode() + b"\n")
-    sys.stdout.buffer.flush()
+    _write(json.dumps(data, allow_nan=False).encode() + b"\n")
 
 
 def print_event(event: Event) -> None:
     """Print one event as a line, without buffering."""
     from cpugpu_tui.transport.agent_output import encode
 
-    sys.stdout.buffer.write(encode(event))
+    _write(encode(event))
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
 
 
@@ -102,7 +97,7 @@ def print_answer(state: RunState, **host: str) -> None:
     state = with_recorded(state)
     host |= {RECORDED: state.gpu.label} if state.gpu is not None and state.gpu.name == RECORDED else {}
     found = {"sweeps": as_data(state), "survey": survey_data(state), "machine": conditions_data(state)}
-    sys.stdout.buffer.write(json.dumps({**host, "event": "Answer", **found}).encode() + b"\n")
+    _write(json.dumps({**host, "event": "Answer", **found}).encode() + b"\n")
 
 
 @contextmanager
@@ -112,9 +107,7 @@ def failure_as_event(*, as_json: bool) -> Iterator[None]:
         yield
     except CpuGpuError as error:
         if as_json:
-            from cpugpu_tui.model import RunFinished
+            from cpugpu_tui.session.endings import failed_by
 
-            print_event(
-                RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code)
-            )
+            print_event(failed_by(error))
         raise

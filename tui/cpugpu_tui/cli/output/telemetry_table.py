@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cpugpu_tui.machine.text import REASONS
-from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.model.throttling import SHARE_KEYS
 
 DASH = "–"
@@ -103,31 +103,24 @@ class Table:
 
     def _rows(self, read: TelemetryRead) -> list[str]:
         start = f"{self._tag}{self._time(read)} "
+        keys, host_keys = [each.gpu_key for each in self._columns], [each.host_key for each in self._columns]
         rows: list[str] = []
         for gpu in read.gpus:
-            rows.append(f"{start}{f'GPU {gpu.index}':<8}{self._gpu_cells(gpu)}  {throttle_text(gpu)}")
-            rows += [f"{start}{f'MIG {gpu.index}.{each.index}':<8}{self._mig_cells(each)}" for each in gpu.instances]
-        rows.append(f"{start}{'host':<8}{self._host_cells(read.host)}  {host_text(read.host)}")
+            rows.append(f"{start}{f'GPU {gpu.index}':<8}{self._cells(gpu.readings, keys)}  {throttle_text(gpu)}")
+            for each in gpu.instances:  # only the whole GPU has some values
+                own = [key if key in each.readings else "" for key in keys]
+                rows.append(f"{start}{f'MIG {gpu.index}.{each.index}':<8}{self._cells(each.readings, own)}")
+        rows.append(f"{start}{'host':<8}{self._cells(read.host, host_keys)}  {host_text(read.host)}")
         return [row.rstrip() for row in rows]
 
     def _time(self, read: TelemetryRead) -> str:
         text = datetime.fromtimestamp(read.wall_ns / 1e9).strftime(self._clock)
         return text[:-5] if "." in text else text
 
-    def _gpu_cells(self, gpu: GpuTelemetry) -> str:
-        return "".join(self._cell(column, gpu.readings.get(column.gpu_key)) for column in self._columns)
-
-    def _mig_cells(self, instance: MigInstance) -> str:
-        """Return the cells of a MIG instance, blank where only the whole GPU has a value."""
-        found = (instance.readings.get(column.gpu_key) for column in self._columns)
-        pairs = zip(self._columns, found, strict=True)
-        return "".join(self._cell(column, r) if r is not None else " " * (column.width + 1) for column, r in pairs)
-
-    def _host_cells(self, host: Mapping[str, Reading]) -> str:
-        return "".join(
-            self._cell(column, host.get(column.host_key)) if column.host_key else " " * (column.width + 1)
-            for column in self._columns
-        )
+    def _cells(self, readings: Mapping[str, Reading], keys: Sequence[str]) -> str:
+        """Return a cell for each column, blank without a key."""
+        pairs = zip(self._columns, keys, strict=True)
+        return "".join(self._cell(each, readings.get(key)) if key else " " * (each.width + 1) for each, key in pairs)
 
     def _cell(self, column: Column, reading: Reading | None) -> str:
         if reading is None or reading.value is None:

@@ -64,25 +64,17 @@ def verify(given: VerifyGiven) -> None:
     from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, Regret
     from cpugpu_tui.cli.running.options import with_own
     from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, run_plan, subjects
-    from cpugpu_tui.export.thresholds import (
-        add_sizes,
-        machine_of,
-        named,
-        operation_of,
-        operations,
-        read,
-        require_machine,
-    )
+    from cpugpu_tui.export import thresholds as files
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.repeat import code_words, option_words
 
-    thresholds = read(given.file)
+    thresholds = files.read(given.file)
     words, codes = subjects(given.names or (), given.setup or (), given.let or (), in_place=given.in_place)
     request = given.request(names=tuple(words), own=OwnWorkloads(codes=tuple(codes)))
     options = given.run_options(save=False, ceilings=False)
     check_here(thresholds, options, is_simulated=request.simulation is not None)
     request = with_own(request, options.workloads, options.python)
-    own = {operation: name for name, operation in operations(codes, words).items()}
+    own = {operation: name for name, operation in files.operations(codes, words).items()}
     wanted = _wanted(thresholds, (*words, *own))
     plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | own)
     state, code = run_plan(plan, request.own, options)
@@ -92,7 +84,7 @@ def verify(given: VerifyGiven) -> None:
         print_notice(f"Stopped: {timed:,} of {len(plan.cases):,} sizes were timed.")
         if not timed:
             raise typer.Exit(code)
-    require_machine(thresholds, machine_of(state))
+    files.require_machine(thresholds, files.machine_of(state))
     found = {threshold: _regret(threshold, [state.rows[key] for key in keys]) for threshold, keys in cases.items()}
     whole = Regret(
         tuple(choice for each in found.values() for choice in each.choices),
@@ -103,11 +95,11 @@ def verify(given: VerifyGiven) -> None:
     is_kept = is_met and not is_stopped
     sizes = {each[:5]: _telling(each, [state.rows[key] for key in keys]) for each, keys in cases.items()}
     try:  # before it is printed: after a signal there is little time
-        added = f"Added these sizes to {given.file}. {coverage(add_sizes(given.file, sizes))}"
+        added = f"Added these sizes to {given.file}. {coverage(files.add_sizes(given.file, sizes))}"
     except CpuGpuError as error:  # read-only; what was found is printed
         added = f"The sizes were not added. {error}"
     _print(found, whole, is_kept=is_kept, as_json=given.json)
-    by_operation = {operation_of(code): code for code in codes}
+    by_operation = {files.operation_of(code): code for code in codes}
 
     def again(threshold: Threshold) -> str:
         """Return the command that adds sizes to a threshold."""
@@ -127,7 +119,7 @@ def verify(given: VerifyGiven) -> None:
     if whole.answered < LEAST_ANSWERED:
         threshold = min(found, key=lambda each: found[each].answered)
         print_notice(
-            f"{named(threshold)} answers only {share_text(found[threshold].answered)} of its range. "
+            f"{files.named(threshold)} answers only {share_text(found[threshold].answered)} of its range. "
             f"Measure more sizes of it: {again(threshold)}."
         )
     raise typer.Exit(code or (EXIT_OK if is_kept else EXIT_CASES_FAILED))
