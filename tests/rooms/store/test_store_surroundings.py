@@ -90,7 +90,7 @@ def cluster_home(tmp_path, monkeypatch):
     monkeypatch.delenv("CPUGPU_DB", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "not-yet" / "data"))
     monkeypatch.setattr(paths, "mounts", lambda: f"1 0 0:1 / {tmp_path} rw - nfs4 server:/home rw")
-    monkeypatch.setattr(paths, "hostname", lambda: "node/7")
+    monkeypatch.setattr("cpugpu_tui.machine.procfs.hostname", lambda: "node/7")
     return paths.data_dir()
 
 

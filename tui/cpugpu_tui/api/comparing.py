@@ -23,8 +23,8 @@ from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.render.comparison import code_answer, percent_text, placebo_lines, summary
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat import pair_words
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.session.typed_code import with_names_of_both
 
 

@@ -15,7 +15,7 @@ from cpugpu_tui.errors import UsageError, print_notice
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.model import Simulation
-    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.session.request import PlanRequest
     from cpugpu_tui.telemetry.recording import Trace
     from cpugpu_tui.ui.app_state import AppResult
 
@@ -35,8 +35,7 @@ def open_app(
     from cpugpu_tui.config.parsing import parse_simulation
     from cpugpu_tui.config.settings import resolved
     from cpugpu_tui.session.own_workloads import offers_installed
-    from cpugpu_tui.session.planning import PlanRequest
-    from cpugpu_tui.session.request import usual_starts
+    from cpugpu_tui.session.request import PlanRequest, usual_starts
     from cpugpu_tui.ui.keys import keymap_of
 
     configured = config.load()

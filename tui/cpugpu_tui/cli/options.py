@@ -14,7 +14,7 @@ from cpugpu_tui.errors import UsageError, kind_of
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.model import Simulation
-    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.session.request import PlanRequest
 
 
 class NotANumber(typer.BadParameter):
@@ -343,7 +343,7 @@ class Given:
         from dataclasses import replace
 
         from cpugpu_tui.cli.running.options import mnist_folder
-        from cpugpu_tui.session.planning import PlanRequest
+        from cpugpu_tui.session.request import PlanRequest
 
         request = PlanRequest(
             sizes=self.size if self.n is None else self.n, dtype=self.dtype, threads=self.threads, variant=self.variant,

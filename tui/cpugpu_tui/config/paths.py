@@ -17,7 +17,6 @@ from pathlib import Path
 import platformdirs
 
 from cpugpu_tui.errors import StoreError, UsageError, kind_of
-from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.machine.text import printable
 
 APP = "cpugpu-tui"
@@ -49,6 +48,8 @@ def default_database_path() -> Path:
 
     On a network file system each machine has its own database, with the host name in the file name.
     """
+    from cpugpu_tui.machine.procfs import hostname
+
     path = local_database_path()
     return host_in_name(path, hostname()) if is_on_network(path) else path
 

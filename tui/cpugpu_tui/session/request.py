@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from cpugpu_tui import model
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.decide.interval import MIN_ROUNDS
-from cpugpu_tui.decide.next_size import MOST_GRID
 from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError
 from cpugpu_tui.model.quantities import time_text
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.warm_up import least_device_ns
 
 if TYPE_CHECKING:
+    from cpugpu_tui.state.device_times import DeviceTimes
     from cpugpu_tui.state.reference import Found
+    from cpugpu_tui.state.state import RunState
 
 
 STARTS, MOST_STARTS = 5, 20
@@ -82,6 +81,8 @@ def most_rounds(search: model.Search) -> int:
 
 def most_first(limit_s: float | None) -> int:
     """Return the most first sizes of a workload in a preset with this time limit."""
+    from cpugpu_tui.decide.next_size import MOST_GRID
+
     return SURVEY_GRID if limit_s is not None else MOST_GRID
 
 

@@ -18,8 +18,8 @@ from cpugpu_tui.config.hosts import host_of
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, Plan
-from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat import let_texts, pair_words
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.workloads.code_target import parse_target
 from cpugpu_tui.workloads.own_code import compiled, hash_of_file, name_of, own_code
 from cpugpu_tui.workloads.python_text import check_name, parsed, quote, reading

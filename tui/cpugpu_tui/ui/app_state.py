@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.session.estimate import NOTHING_EARLIER, Earlier
-from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap, Situation
 

@@ -197,7 +197,9 @@ class Shell(WatchedApp[Result]):
         return themes.variable_defaults(self.current_theme)
 
     def get_css_variables(self) -> dict[str, str]:
-        """Return all CSS variables, with legible colours."""
+        """Return all CSS variables, with legible colours; none yet for Textual's own theme, which is never shown."""
+        if "themes" not in vars(self):
+            return {}
         variables = super().get_css_variables()
         self.theme_variables = {**variables, **legible(variables)}
         return self.theme_variables

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.model import OwnCode
     from cpugpu_tui.session.fleet_running import Fleet
-    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.session.request import PlanRequest
 
 
 class FleetGiven(opt.Given):

@@ -17,7 +17,7 @@ from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, UnfitError, UsageError, print
 from cpugpu_tui.model import Event, Plan
 from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.duet import Duet
-from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.agent_pool import Agents
 

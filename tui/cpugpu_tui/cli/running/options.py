@@ -15,7 +15,7 @@ from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
-from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.timing.channel import FILE, INSTALLED
 from cpugpu_tui.workloads import catalogue
 

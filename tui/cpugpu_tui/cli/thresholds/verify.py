@@ -19,7 +19,7 @@ from cpugpu_tui.model.quantities import factor, share_text, size_text
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.regret import Regret
     from cpugpu_tui.report.segments import Size
-    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.session.request import PlanRequest
     from cpugpu_tui.state.state import Row
     from cpugpu_tui.thresholds import Threshold, Thresholds
 

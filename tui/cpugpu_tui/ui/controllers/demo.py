@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cpugpu_tui.demo.recording import Recording
 from cpugpu_tui.model import RunStarted
-from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
 from cpugpu_tui.ui.controllers.history import History

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat import code_sizes
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.panes.workload import WorkloadPane, bare

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.ui.app_state import AppState, ParentRun
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages
 from cpugpu_tui.ui.controllers.comparing import Repeating
@@ -250,6 +250,8 @@ class Running:
             if request.against:
                 self._start_duet(request)
                 return
+            from cpugpu_tui.session.planning import build_plan
+
             plan = build_plan(request)
         except UsageError as error:
             self._port.change(problem=error)

@@ -12,7 +12,6 @@ from textual.message import Message
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.demo.recording import Player as DemoPlayer
     from cpugpu_tui.model import Ceilings, Event, Plan
     from cpugpu_tui.session.duet import Duet
-    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.session.request import PlanRequest
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.transport.agent_pool import Agents
     from cpugpu_tui.ui.live.duet import DuetView
@@ -154,6 +153,8 @@ class Bridge:
 
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
         """Run a plan `repeats` times in one series. Runs on the worker thread `run`."""
+        from cpugpu_tui.session.planning import nth_plan
+
         self._wait_for_quiet()
         self.backend.end_survey()
         series_id: str | None = None

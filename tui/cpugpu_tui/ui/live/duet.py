@@ -15,7 +15,7 @@ from cpugpu_tui.model import Event, Plan
 from cpugpu_tui.session.duet import Duet
 from cpugpu_tui.session.fleet_running import facts_of
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_pool import Agents
 

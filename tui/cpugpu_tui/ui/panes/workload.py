@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.session.estimate import Estimate, devices_of, estimate
-from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -41,6 +41,8 @@ def plan_of(request: PlanRequest) -> Plan:
     Raises:
         UsageError: the request is invalid.
     """
+    from cpugpu_tui.session.planning import build_plan  # not before the first frame
+
     return build_plan(request)
 
 

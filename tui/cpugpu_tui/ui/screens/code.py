@@ -14,7 +14,7 @@ from cpugpu_tui.analysis.compare import FIRST_LOOK, MOST_PAIRS
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.own_workloads import completions
-from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.session.typed_code import LINE_BREAK, CodeFields, request_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
