@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import hypothesis
 import pytest
 from tests.helpers.app.answered import use_event_loop
-from tests.helpers.command_line import CommandLine
+from tests.helpers.command_line import CommandLine, forget, registered, start_in_threads
 from tests.helpers.golden import WORDS, GoldenWords
 
 # The same examples on every machine, and no verdict on how long one takes: CI machines share their cores.
@@ -96,23 +96,8 @@ def limits_when_ready(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def agents_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let agents be threads of this process, which imports torch once: 30 processes took 66 s of CPU for that."""
-    from cpugpu_tui.timing.channel import FILE
-    from cpugpu_tui.transport.agent_pool import Agents, AgentThread
-
-    start, before = Agents._start, set(registered())
-
-    def started(agents: Agents) -> object:
-        if agents.host is not None:
-            return start(agents)
-        if FILE in agents._own:  # another process would not have its workloads yet
-            forget(before)
-        thread = AgentThread(simulated=agents._simulated, on_ready=agents.on_ready, own=agents._own)
-        agents._threads.append(thread)
-        return thread
-
-    monkeypatch.setattr(Agents, "_start", started)
-    monkeypatch.setattr(AgentThread, "_hold", lambda agent, event: agent.messages.put(event))  # it waits for its turn
+    """Let agents be threads of this process."""
+    start_in_threads(monkeypatch)
 
 
 def virtual_environment(folder: Path) -> Path:
@@ -163,9 +148,6 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pa
     return to_file
 
 
-TYPED = {"CodeWorkload", "CommandWorkload", "TwoImplementations"}
-
-
 @pytest.fixture(autouse=True)
 def only_the_catalogue_stays():
     """Remove the workloads that a test registered: the app lists and counts all, so its pictures would differ.
@@ -175,18 +157,3 @@ def only_the_catalogue_stays():
     before = set(registered())
     yield
     forget(before)
-
-
-def forget(before: set[str]) -> None:
-    """Remove the workloads that were registered since."""
-    known = registered()
-    for name in known.keys() - before:
-        kind = type(known[name])
-        if kind.__name__ in TYPED or not kind.__module__.startswith("cpugpu_tui."):
-            del known[name]
-
-
-def registered():
-    """Return the registry of workloads; empty before it was loaded."""
-    contract = sys.modules.get("cpugpu_tui.workloads.contract")
-    return contract.REGISTRY if contract is not None else {}

@@ -18,11 +18,15 @@ from typing import Any
 from unittest import mock
 
 import psutil
+import pytest
 
 from cpugpu_tui.__main__ import main
 from cpugpu_tui.model import Event
 from cpugpu_tui.store import Store
+from cpugpu_tui.timing.channel import FILE
 from cpugpu_tui.transport.agent_output import decode
+from cpugpu_tui.transport.agent_pool import Agents, AgentThread
+from cpugpu_tui.transport.agent_process import AgentProcess
 
 PATIENCE_S = 120.0
 """How long a test waits for what must happen. It says "hung", never "slow": other programs may keep the cores busy."""
@@ -124,6 +128,41 @@ def committed(folder: Path, tag: str) -> None:
     for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
                   ["tag", tag]):  # fmt: skip
         subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
+
+
+TYPED = {"CodeWorkload", "CommandWorkload", "TwoImplementations"}
+
+
+def registered() -> dict[str, Any]:
+    """Return the registry of workloads; empty before it was loaded."""
+    contract = sys.modules.get("cpugpu_tui.workloads.contract")
+    return contract.REGISTRY if contract is not None else {}
+
+
+def forget(before: set[str]) -> None:
+    """Remove the workloads that were registered since."""
+    known = registered()
+    for name in known.keys() - before:
+        kind = type(known[name])
+        if kind.__name__ in TYPED or not kind.__module__.startswith("cpugpu_tui."):
+            del known[name]
+
+
+def start_in_threads(patch: pytest.MonkeyPatch) -> None:
+    """Let agents be threads of this process, which imports torch once: 30 processes took 66 s of CPU for that."""
+    start, before = Agents._start, set(registered())
+
+    def started(agents: Agents) -> AgentProcess | AgentThread:
+        if agents.host is not None:
+            return start(agents)
+        if FILE in agents._own:  # another process would not have its workloads yet
+            forget(before)
+        thread = AgentThread(simulated=agents._simulated, on_ready=agents.on_ready, own=agents._own)
+        agents._threads.append(thread)
+        return thread
+
+    patch.setattr(Agents, "_start", started)
+    patch.setattr(AgentThread, "_hold", lambda agent, event: agent.messages.put(event))  # it waits for its turn
 
 
 def next_event(process: subprocess.Popen[bytes], wanted: Callable[[Event], bool]) -> Event:

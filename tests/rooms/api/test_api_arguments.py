@@ -152,6 +152,7 @@ def test_what_is_no_workload_is_a_usage_error():
         assert isinstance(refusal(workload, {"cls": value}), UsageError), name
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_axes_of_something_else_are_a_usage_error():
     pytest.importorskip("matplotlib").use("agg")
     found = time_on("x @ x", 8, setup="x = torch.ones(n, n)", simulate=FAST)

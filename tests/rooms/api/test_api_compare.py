@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, start_in_threads
 
 import cpugpu_tui
 from cpugpu_tui import Comparison, Result, UnfitError, UsageError, load
@@ -41,6 +41,7 @@ def compared(tmp_path_factory):
                                         save=True))  # fmt: skip
 
     with pytest.MonkeyPatch.context() as patch:
+        start_in_threads(patch)
         patch.setenv("CPUGPU_DB", str(cpugpu.database))
         patch.setattr(Cell, "__module__", "ipykernel.iostream")
         patch.setattr(sys, "stderr", cell := Cell())
@@ -101,6 +102,7 @@ def test_what_cannot_be_compared_is_a_usage_error(new, more, says):
         cpugpu_tui.compare(new, "x * 1", 8, setup="x = torch.rand(n)", simulate=FAST, **more)
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_code_that_fails_says_why(tmp_path):
     (tmp_path / "bad.py").write_text("import no_such_library\ndef f(n):\n    return n\n")
     with pytest.raises(UnfitError, match="no_such_library"):
@@ -113,6 +115,7 @@ def test_a_time_limit_that_leaves_no_verdict_says_so(compared):
     assert Comparison.of(short, Played((), full.base)).answer.startswith("Too few runs for 6 of 6 verdicts")
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_notebook_has_a_progress_line_of_each_pair_and_a_pipe_has_none(compared, monkeypatch):
     _, cpugpu, painted = compared
     assert re.search(r"1 of 2 cases - pair 3 of at most 10 - .*(x @ x|torch\.mm\(x, x\)) 2,048", painted)

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from tests.helpers.command_line import FAST, PATIENCE_S
+from tests.helpers.command_line import FAST, PATIENCE_S, start_in_threads
 
 from cpugpu_tui import CpuGpuError, UnfitError, UsageError, crossover, time_on
 from cpugpu_tui.config.installing import install_remedy
@@ -28,7 +28,9 @@ SQUARE = {"x": lambda n: torch.rand(n, n)}
 
 @pytest.fixture(scope="module")
 def searched():
-    return crossover(STATEMENT, "16:2048", **PRODUCT)
+    with pytest.MonkeyPatch.context() as patch:
+        start_in_threads(patch)
+        return crossover(STATEMENT, "16:2048", **PRODUCT)
 
 
 @pytest.fixture
@@ -68,6 +70,7 @@ def test_the_answer_has_point_bracket_and_rows(searched):
         searched.point = 1.0  # type: ignore[misc]
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_the_table_is_that_of_the_command_line(cpugpu, searched):
     done = cpugpu.here(
         "time", STATEMENT, "--setup", PRODUCT["setup"], "--n", "16:2048", "--simulate", FAST, "--no-save"
@@ -111,6 +114,7 @@ def test_without_matplotlib_the_plot_says_how_to_get_it(searched, monkeypatch, w
     words(error.value.message)
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_function_that_torch_wrote_in_c_is_found_in_its_public_module():
     found = time_on(torch.fft.rfft, 16, let={"input": "torch.rand(n)"}, **HERE)
     assert found.where == "Ran in a process of its own."

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import CommandLine
+from tests.helpers.command_line import CommandLine, start_in_threads
 
 from cpugpu_tui import errors
 from cpugpu_tui.cli.thresholds import measuring
@@ -27,9 +27,11 @@ def measured(tmp_path_factory):
     """Return a file with one workload and one expression, and the history with their run."""
     folder = tmp_path_factory.mktemp("measured")
     cpugpu = CommandLine(folder / "history.db")
-    done = cpugpu.here(
-        "thresholds", "make", "matmul", *GEMM, "--n", "16:2048", *STEADY, "-o", folder / "thresholds.json"
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        start_in_threads(patch)
+        done = cpugpu.here(
+            "thresholds", "make", "matmul", *GEMM, "--n", "16:2048", *STEADY, "-o", folder / "thresholds.json"
+        )
     assert done.code == errors.EXIT_OK, done.err
     return folder / "thresholds.json", cpugpu, done
 
