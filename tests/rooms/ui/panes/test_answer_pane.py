@@ -1,18 +1,22 @@
 """The answer pane: whole sentences, optional reasons, a table that begins at the highlighted sweep."""
 
+import gzip
 import json
 from dataclasses import replace
 from functools import lru_cache
 
 import pytest
 from tests.helpers.app.several_gpus import run_of as simulated
+from tests.helpers.command_line import ROOT
 from tests.helpers.runs.planted_crossover import searched
 
+from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.export.thresholds import rendered, thresholds_of
 from cpugpu_tui.model import METRICS, Case, Simulation
 from cpugpu_tui.render.answers import answer_lines, leading_answers, survey_lines
 from cpugpu_tui.render.sentences import PICTURE
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.thresholds import Thresholds
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
@@ -153,6 +157,13 @@ def test_a_survey_leaves_a_list_of_workloads_out_rather_than_cut_it():
         lines = shown(run, (width, 3, 5))
         assert "..." not in " ".join(lines)
         assert lines[-1].strip(), "the line goes to the table then"
+
+
+def test_a_sentence_of_which_one_clause_fits_does_not_read_like_the_whole_answer():
+    """`On this GPU, faster at every size timed: fft.` stood below a table in which the GPU wins 19 of 20."""
+    path = ROOT / "tests" / "golden" / "h200-survey.ndjson.gz"
+    (run,) = read_runs(gzip.decompress(path.read_bytes()), path.name)
+    assert "On this GPU, faster at every size timed: fft; …" in shown(folded(run.events), (118, 3, 8))
 
 
 def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room():

@@ -103,13 +103,13 @@ def shows_survey(state: AppState) -> bool:
 
 
 def _in_one_line(sentences: list[tuple[str, str]], width: int, glyphs: Glyphs) -> list[tuple[str, str]]:
-    """Return the warnings, and of a survey's sentences those that fit into a line, if need be the first clause.
+    """Return the warnings, and of a survey's sentences those that fit into a line, if need be the first clause and `…`.
 
     They list workloads, and so does the table: `transformer, mnist-mlp ...` did not tell which the others are.
     """
     found = []
     for text, role in sentences:
-        forms = (text,) if role == "warn" else (text, f"{text.partition('; ')[0]}.")
+        forms = (text,) if role == "warn" else (text, f"{text.partition('; ')[0]}; …")
         brief = next((form for form in forms if len(wrapped(spelled(form, glyphs), width)) == 1), "")
         found += [(brief or text, role)] if brief or role == "warn" else []
     return found
