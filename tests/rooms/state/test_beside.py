@@ -62,7 +62,7 @@ def test_the_first_words_say_what_was_measured_and_what_recorded(history):
     rows = [line for line in out.splitlines() if line.strip().startswith(("16 ", "100 ", "300 ", "1,000 "))]
     assert len(rows) == 4
     assert all(line.rstrip().endswith("recorded") for line in rows)
-    assert "Xeon, torch 2.11) · here: simulated CPU" in out
+    assert "Xeon, torch 2.11) · matmul, float32 · here: simulated CPU" in out
     assert "CPU, here  GPU, recorded" in out
     assert "recorded" not in history("show", "2").out
 

@@ -16,7 +16,7 @@ from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
 from cpugpu_tui.store import Store, is_read_only, open_to_read, schema
 
-BARE: Any = SimpleNamespace(invoked_subcommand=None)
+BARE: Any = SimpleNamespace(invoked_subcommand=None, command=SimpleNamespace(params=[]))
 """The part of typer's context that `history` uses."""
 
 
