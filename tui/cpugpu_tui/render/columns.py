@@ -157,7 +157,7 @@ def _with_copies(run: RunState, row: Row) -> str:
     found = judged(run, row, END_TO_END)
     if found.comparison is None:
         return NONE
-    return f"{'? ' if found.reason else ''}{factor(found.comparison.speedup)}"
+    return f"{'? ' if found.is_open else ''}{factor(found.comparison.speedup)}"
 
 
 def _faster(run: RunState, row: Row) -> str:

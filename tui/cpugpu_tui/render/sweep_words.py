@@ -72,17 +72,12 @@ REASONS = {
 
 
 def reason_words(size: Size) -> str:
-    """Return why a size has no winner, in a few words; empty if it has one."""
+    """Return why a size has no winner, `too noisy`, `only 3 rounds`; empty if it has one."""
     if size.judgement == EQUAL:
         return f"equal {WITHIN}"
-    return why_open(size.reason, size.comparison)
-
-
-def why_open(reason: str, found: Comparison | None) -> str:
-    """Return the words for a reason: `too noisy`, `only 3 rounds`."""
-    if reason in (TOO_FEW, UNSURE) and found is not None and found.low is None:
-        return f"only {count_of(found.rounds, 'round')}"
-    return REASONS.get(reason, reason)
+    if size.reason in (TOO_FEW, UNSURE) and size.comparison is not None and size.comparison.low is None:
+        return f"only {count_of(size.comparison.rounds, 'round')}"
+    return REASONS.get(size.reason, size.reason)
 
 
 def ends_text(low: float, high: float) -> str:

@@ -18,7 +18,7 @@ from cpugpu_tui.model import (
     TOO_CLOSE,
     Ceilings,
 )
-from cpugpu_tui.render.sweep_words import why_open
+from cpugpu_tui.render.sweep_words import reason_words
 from cpugpu_tui.report.report import is_known, judged
 from cpugpu_tui.report.segments import CLOSE, CONTRADICTED, MARGIN, NOISY, ONE_START, UNSURE
 from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
@@ -153,8 +153,7 @@ def remark(run: RunState, row: Row, common: Collection[str] = ()) -> str:
     if row.failure is not None:
         return f"{row.failure.kind}: {row.failure.message}"
     is_once = any(times.timed_once for times in row.times.values())
-    found = judged(run, row)
-    open_words = why_open(found.reason, found.comparison) if open_marks(run, row) else ""
+    open_words = reason_words(judged(run, row)) if open_marks(run, row) else ""
     remarks = [open_words, *(mark for mark in _disturbances(row) if mark not in common), crowded_threads(run, row)]
     return ", ".join(filter(None, (*remarks, "1 sample" if is_once else "")))
 

@@ -21,10 +21,9 @@ from cpugpu_tui.analysis.costs import (
     decompose,
 )
 from cpugpu_tui.decide import verdict
-from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.starts import LEAST_EARLIER
 from cpugpu_tui.report.conditions import Condition, condition_of
-from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, UNDECIDED, Size
+from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, NOT_TIMED, Size
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
 
@@ -150,23 +149,9 @@ def sweep_in(run: RunState, sweep: model.SweepKey) -> SweepReport:
 # ------------------------------------------------------------------ one row
 
 
-class Judged(NamedTuple):
-    """The comparison of a row as its whole sweep judges it."""
-
-    comparison: Comparison | None
-    """With the interval that was judged; without a winner that the sweep does not make sure."""
-    reason: str = ""
-    """Code of the reason why it has no winner; empty if it has one or is equal."""
-    rounds: tuple[float, float] | None = None
-    """Smallest and largest speedup of a round, where the rounds are too few for an interval."""
-
-
-def judged(run: RunState, row: Row, key: str = RESIDENT) -> Judged:
-    """Return the comparison of a row with its first GPU under a condition, as the report judges its size."""
-    size = _report_of(run, row).under(key).at(row)
-    if size is None or not size.is_timed:
-        return Judged(None)
-    return Judged(size.comparison, size.reason if size.judgement == UNDECIDED else "", size.rounds)
+def judged(run: RunState, row: Row, key: str = RESIDENT) -> Size:
+    """Return the size of a row, on its first GPU under a condition, as its whole sweep judges it."""
+    return _report_of(run, row).under(key).at(row) or Size(row.case.size, NOT_TIMED)
 
 
 def covers_starts(row: Row) -> bool:

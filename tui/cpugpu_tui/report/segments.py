@@ -65,6 +65,11 @@ class Size(NamedTuple):
         return self.judgement != NOT_TIMED
 
     @property
+    def is_open(self) -> bool:
+        """Whether it was timed, and nothing can be said about it."""
+        return self.judgement == UNDECIDED
+
+    @property
     def winner(self) -> str | None:
         """`CPU` or `GPU`, or None."""
         return self.judgement if self.judgement in (CPU, GPU) else None

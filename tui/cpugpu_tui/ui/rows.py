@@ -57,7 +57,7 @@ MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
     (ODD, LESS_CERTAIN,
      lambda _, row, __: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values())),
     (OPEN, "unclear", lambda _, __, verdict: verdict in (UNDECIDED, TOO_FEW)),
-    (OPEN, NO_WINNER_MOVED, lambda run, row, _: bool(judged(run, row, END_TO_END).reason)),
+    (OPEN, NO_WINNER_MOVED, lambda run, row, _: judged(run, row, END_TO_END).is_open),
     (BAD, "threads waited for a core", lambda _, row, __: row.is_starved),
     (BAD, "slower than equal GPUs",
      lambda run, row, _: any(standing.is_slow for standing in row_standings(run, row).values())),

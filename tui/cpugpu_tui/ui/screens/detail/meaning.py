@@ -12,9 +12,10 @@ from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE,
 from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, share_text, significant, time_text
 from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
-from cpugpu_tui.render.sweep_words import speedup_text, why_open
+from cpugpu_tui.render.sweep_words import reason_words, speedup_text
 from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, winner, written
-from cpugpu_tui.report.report import Judged, decomposition_of, judged
+from cpugpu_tui.report.report import decomposition_of, judged
+from cpugpu_tui.report.segments import Size
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -234,11 +235,11 @@ LEAST_WITH_INTERVALS = 60
 """Least width for the longest label, the speedup with its interval, and the winner in a word."""
 
 
-def worlds_of(run: RunState, row: Row) -> Mapping[str, Judged]:
+def worlds_of(run: RunState, row: Row) -> Mapping[str, Size]:
     """Return `WhatIf.key` → judgement, for the conditions that this row has times for."""
     found = {each.key: judged(run, row, each.key) for each in costs.WHAT_IFS if each.key != costs.ONE_THREAD}
     single = row_with_threads(run, row, 1)  # the time of one CPU thread is in another row
-    found[costs.ONE_THREAD] = judged(run, single) if single is not None else Judged(None)
+    found |= {costs.ONE_THREAD: judged(run, single)} if single is not None else {}
     return {key: each for key, each in found.items() if each.comparison is not None}
 
 
@@ -265,13 +266,13 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     return lines
 
 
-def winner_sentence(found: Judged) -> str:
+def winner_sentence(found: Size) -> str:
     """Return the winner, or why none is known."""
     known = VERDICT_SENTENCES.get(found.comparison.verdict) if found.comparison is not None else None
-    return known or f"unclear ({why_open(found.reason, found.comparison)})"
+    return known or f"unclear ({reason_words(found)})"
 
 
-def _verdict(found: Judged, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
+def _verdict(found: Size, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
     """Return the winner as a sentence, or as a word if the line is too short."""
     comparison = found.comparison
     assert comparison is not None
