@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -96,7 +96,7 @@ class Arguments:
 
 
 def checked(
-    what: object, n: object, *, setup: object, let: object, inputs: object, dtype: object, threads: object,
+    what: object, n: object, *, setup: object, let: object, inputs: Any, dtype: object, threads: object,
     device: object, in_place: object, rounds: object, starts: object,
     max_seconds: object, simulate: object, save: object,
     called: tuple[str, str, str] = ("what", "n", "setup"),
@@ -117,7 +117,7 @@ def checked(
     if not isinstance(what, str) and not callable(what):
         raise wrong(called[0], what, "Use an expression, 'file.py:function' or a function.")
     code = _text(called[2], setup, "Use lines of Python as one text.")
-    subject = subject_of(what, code, let or {}, _function(inputs), in_place=_flag("in_place", in_place))
+    subject = subject_of(what, code, let or {}, inputs, in_place=_flag("in_place", in_place))
     asked = None if starts is None else _whole("starts", starts, MOST_STARTS)
     if subject.own is not None and (asked or 1) > 1:
         raise UsageError(f"Invalid starts {asked}: a function of this process runs in it, which is one start.",
@@ -134,11 +134,6 @@ def checked(
         simulation=machine,
         save=_flag("save", save),
     )
-
-
-def _function(inputs: Any) -> Callable[[int], Any] | None:
-    found: Callable[[int], Any] | None = inputs
-    return found
 
 
 def wrong(name: str, value: object, remedy: str) -> UsageError:

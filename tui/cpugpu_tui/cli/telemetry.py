@@ -155,10 +155,7 @@ def json_line(read: TelemetryRead, origin: Origin) -> dict[str, object]:
     from cpugpu_tui.model.event import to_plain
     from cpugpu_tui.telemetry.trace import SCHEMA
 
-    return {
-        "event": "TelemetryRead", "schema": SCHEMA, "source": origin.source, "tag": origin.tag, "trace": origin.trace,
-        "driver": origin.driver, "nvml": origin.nvml, **to_plain(read),
-    }  # fmt: skip
+    return {"event": "TelemetryRead", "schema": SCHEMA, **vars(origin), **to_plain(read)}
 
 
 def has_gpm(read: TelemetryRead) -> bool:

@@ -7,7 +7,7 @@ series stay too, because an import recognises known runs by them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cpugpu_tui.config.validation import convert
@@ -115,11 +115,14 @@ class _Veil:
 
     def learn(self, value: Any, key: str = "") -> None:
         """Collect the names in a value."""
-        for name, item in _items(value, key):
-            if isinstance(item, (dict, list)):
+        if isinstance(value, dict):
+            for name, item in value.items():
                 self.learn(item, name)
-            elif isinstance(item, str):
-                self._note(name, item)
+        elif isinstance(value, list):
+            for item in value:
+                self.learn(item, key)
+        elif isinstance(value, str):
+            self._note(key, value)
 
     def _note(self, key: str, text: str) -> None:
         if key in _HOSTS:
@@ -223,10 +226,3 @@ class _Veil:
 def _is_word(text: str, *, may_have_dots: bool = False) -> bool:
     odd = _ODD if may_have_dots else (*_ODD, _NAMED_HOST)
     return bool(_WORD.fullmatch(text)) and not any(pattern.search(text) for pattern in odd)
-
-
-def _items(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        yield from value.items()
-    else:
-        yield from ((key, item) for item in value)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import resources
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -199,22 +200,15 @@ def _fault(run: ExportedRun) -> str | None:
         return "invalid id of a run or series"
     if not all(_holds(event) for event in run.events):
         return "a time stamp is out of range"
-    if any(isinstance(event, DeviceSampled) and _is_negative(event) for event in run.events):
-        return "a time is negative"
-    if any(isinstance(event, PeerMeasured) and _is_no_copy(event) for event in run.events):
-        return "a copy between GPUs has a negative time or size"
+    for event in run.events:
+        if isinstance(event, DeviceSampled) and min(chain([event.watched_ns], *event.samples.values())) < 0:
+            return "a time is negative"
+        if isinstance(event, PeerMeasured) and min(chain([event.size_bytes], event.latencies_ns, event.elapsed_ns)) < 0:
+            return "a copy between GPUs has a negative time or size"
     fact = wrong_fact(started.environment)
     if fact is not None:
         return f"{fact!r} in the environment has the wrong type"
     return _stray_case(run, started.plan.cases)
-
-
-def _is_negative(event: DeviceSampled) -> bool:
-    return event.watched_ns < 0 or any(time_ns < 0 for times in event.samples.values() for time_ns in times)
-
-
-def _is_no_copy(event: PeerMeasured) -> bool:
-    return event.size_bytes < 0 or any(time_ns < 0 for time_ns in (*event.latencies_ns, *event.elapsed_ns))
 
 
 def _holds(event: Event) -> bool:

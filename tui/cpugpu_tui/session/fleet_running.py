@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.config.hosts import Host
@@ -227,11 +227,6 @@ def facts_of(host: Host | None, fleet_id: str = "") -> dict[str, Any]:
     fleet = {"fleet": fleet_id} if fleet_id else {}
     file = {"hosts_file": host.file} if host is not None and host.file else {}
     return {} if host is None else {**fleet, "fleet_host": host.host, "launcher": host.launcher, **file}
-
-
-def fleet_devices(plan: Plan, asked: Sequence[str] | None) -> Plan:
-    """Return the plan for the CPU and every GPU of a host, unless devices were named."""
-    return plan if asked else replace(plan, devices=("all",))
 
 
 def _ended(finished: RunFinished, error: CpuGpuError | None) -> HostChanged:

@@ -191,20 +191,24 @@ def fleet_junit(gate: FleetGate) -> bytes:
         suites, "testsuite", name="hosts", tests=str(len(gate.state.hosts)), errors=str(len(gate.state.troubled))
     )
     for state in gate.state.hosts.values():
-        test = ElementTree.SubElement(hosts, "testcase", classname="cpugpu-tui.host", name=printable(state.host.host))
-        if state.in_trouble:
-            ElementTree.SubElement(test, "error", message=printable(state.why), type=state.state)
+        _add_case(hosts, "host", state.host.host, state.why if state.in_trouble else "", state.state)
     for each in gate.gpus:
         if each.report is not None:
             suite = ElementTree.fromstring(junit(each.report))
             suite.set("name", printable(each.name))
         else:
             suite = ElementTree.Element("testsuite", {"name": printable(each.name), "tests": "1", "errors": "1"})
-            test = ElementTree.SubElement(suite, "testcase", classname="cpugpu-tui.GPU", name=printable(each.name))
-            ElementTree.SubElement(test, "error", message=printable(each.trouble), type=each.outcome)
+            _add_case(suite, "GPU", each.name, each.trouble, each.outcome)
         suites.append(suite)
     ElementTree.indent(suites)
     return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _add_case(suite: ElementTree.Element, kind: str, name: str, trouble: str, outcome: str) -> None:
+    """Add a host or a GPU to a suite, with its trouble if it has any."""
+    test = ElementTree.SubElement(suite, "testcase", classname=f"cpugpu-tui.{kind}", name=printable(name))
+    if trouble:
+        ElementTree.SubElement(test, "error", message=printable(trouble), type=outcome)
 
 
 def fleet_markdown(gate: FleetGate) -> bytes:

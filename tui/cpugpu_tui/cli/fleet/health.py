@@ -195,8 +195,7 @@ class Seen:
 
 def _run(given: HealthGiven, plan: Plan) -> Seen:
     """Run a plan on every host, at most for the time limit."""
-    from cpugpu_tui.cli.fleet.running import HostsRequest
-    from cpugpu_tui.cli.running.one_run import ProgressLine, signals_stop
+    from cpugpu_tui.cli.fleet.running import HostsRequest, run_to_the_end
     from cpugpu_tui.export import target
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
@@ -204,22 +203,13 @@ def _run(given: HealthGiven, plan: Plan) -> Seen:
     if given.metrics is not None:
         target.check_file(given.metrics)
     fleet_plan = HostsRequest.of(given).plan(plan, 1, None)
-    fleet, line = Fleet(fleet_plan), ProgressLine()
-    seen = Seen(FleetState.of(fleet_plan.hosts))
-
-    def take(host: str, told: Told) -> None:
-        seen.take(host, told)
-        if line.is_live and line.is_due:
-            line.paint(", ".join(f"{count} {word}" for word, count in seen.state.counts.items()))
-
+    fleet, seen = Fleet(fleet_plan), Seen(FleetState.of(fleet_plan.hosts))
     limit = threading.Timer(given.max_seconds, fleet.kill)
     limit.daemon = True
     limit.start()
-    with signals_stop(fleet):
-        fleet.run(take)
+    run_to_the_end(fleet, seen)
     is_asked = fleet.stopping and limit.is_alive()
     limit.cancel()
-    line.clear()
     seen.signal_exit = fleet.signal_exit or (EXIT_INTERRUPTED if is_asked else EXIT_OK)
     return seen
 

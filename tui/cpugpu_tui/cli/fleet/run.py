@@ -121,14 +121,14 @@ def _run_fleet(
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.config import config
     from cpugpu_tui.render.fleet import host_data
-    from cpugpu_tui.session.fleet_running import Fleet, fleet_devices
+    from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
     from cpugpu_tui.session.planning import build_plan
     from cpugpu_tui.session.sent_files import announced
 
     with failure_as_event(as_json=as_json):
         plan = build_plan(replace(request, own=request.own._replace(presets=config.load().presets)))
-        plan = fleet_devices(plan, None if request.devices == ("auto",) else request.devices)
+        plan = replace(plan, devices=("all",)) if request.devices == ("auto",) else plan
         fleet_plan = asked.plan(plan, request.repeat, request.case_timeout_s)
         fleet_plan = replace(fleet_plan, files=announced(plan.codes, fleet_plan.hosts, print_notice))
         outputs.check()

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -40,6 +41,9 @@ from cpugpu_tui.session.fleet_state import FleetState, HostChanged, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.agent_output import encode
 from cpugpu_tui.transport.launchers import with_resources
+
+if TYPE_CHECKING:
+    from cpugpu_tui.cli.fleet.health import Seen
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class Run:
             print_told(host, news)
 
 
-def run_to_the_end(fleet: Fleet, run: Run) -> None:
+def run_to_the_end(fleet: Fleet, run: Run | Seen) -> None:
     """Run a fleet with a line of progress on stderr. ctrl+c stops all hosts, a second one at once."""
     line = ProgressLine()
 
@@ -129,7 +133,7 @@ def run_to_the_end(fleet: Fleet, run: Run) -> None:
         run.take(host, news)
         if line.is_live and line.is_due:
             counts = (f"{count} {word}" for word, count in run.state.counts.items())
-            line.paint(", ".join([*counts, run.state.cases_text]))
+            line.paint(", ".join([*counts, *([run.state.cases_text] if isinstance(run, Run) else [])]))
 
     with signals_stop(fleet):
         fleet.run(deliver)

@@ -97,7 +97,8 @@ def make(given: MakeGiven) -> None:
     text = thresholds.rendered(format_name, made)  # refuses names that no file can hold, before anything is written
     if old is not None:
         thresholds.require_machine(old, thresholds.machine_of(state))
-        _require_shared(old, made)  # before a file is replaced
+        if not thresholds.moved(old, made)[1]:  # before a file is replaced
+            raise UsageError("The older file has none of these thresholds.", "Compare files of the same operations.")
     if str(path) == "-":
         sys.stdout.write(text)
     else:
@@ -139,18 +140,6 @@ def _format_by_name(out: Path | None) -> str:
 
 OF_THE_FILE = ("of_run", "out", "format_name", "against", "add", "database")
 """Parameters that can be used with --run."""
-
-
-def _require_shared(old: Thresholds, new: Thresholds) -> None:
-    """Check that two files can be compared.
-
-    Raises:
-        UsageError: the older one has none of the new thresholds.
-    """
-    from cpugpu_tui.export.thresholds import moved
-
-    if not moved(old, new)[1]:
-        raise UsageError("The older file has none of these thresholds.", "Compare files of the same operations.")
 
 
 def _compare(old: Thresholds, new: Thresholds, say: Callable[[str], object]) -> int:
