@@ -41,6 +41,7 @@ def nowhere(cpugpu):
     ],
     ids=["run", "json", "repeat", "fleet", "machine"],
 )
+@pytest.mark.usefixtures("agents_here")
 def test_whatever_runs_says_in_the_end_that_it_is_not_saved(nowhere, words):
     done = nowhere(*words)
     assert done.code == EXIT_UNFIT
@@ -82,6 +83,7 @@ def test_a_lock_that_ends_costs_nothing_and_one_that_stays_costs_exit_4(cpugpu):
 
 
 @pytest.mark.parametrize(("simulated", "code"), [(FAST, EXIT_UNFIT), (f"{FAST},gpu_ns_per_flop=0.2", 1)])
+@pytest.mark.usefixtures("agents_here")
 def test_a_gate_that_passes_unsaved_exits_4_and_one_that_fails_exits_1(cpugpu, monkeypatch, simulated, code):
     monkeypatch.setattr(saving, "LAST_TRY_S", 0.1)
     assert cpugpu.here(*RUN, "--repeat", "5").code == EXIT_OK

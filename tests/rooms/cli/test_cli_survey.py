@@ -56,6 +56,7 @@ def test_json_holds_the_sentences_and_what_they_rest_on(history):
     assert all(sentence in printed for sentence in survey["sentences"])
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_survey_of_two_models_has_sentences_for_each(cpugpu, tmp_path):
     simulate = ("--simulate", f"{FAST},gpus=2,other_gpus=1")
     done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--device", "cuda", *simulate)
@@ -83,6 +84,7 @@ def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu):
     assert len(rows_of(done.out)) == 2
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_equal_devices_have_no_winner_in_any_face(cpugpu, tmp_path):
     pytest.importorskip("matplotlib")
     equal = "cpu_overhead_ns=200000,launch_ns=200000,sync_ns=0,kernel_overhead_ns=0,gpu_bytes_per_ns=20,drift=0"

@@ -122,6 +122,7 @@ def test_equal_cases_are_the_same_and_one_that_kills_its_agent_is_said_once_and_
     words(re.sub(r"/\S+/(old|new)( \(run \d+\))?", r"\1", only.err))
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_max_seconds_ends_it_after_a_pair(cpugpu, both):
     limits = ("--max-seconds", "0.01", "--band", "latency=4%")
     told = comparison(cpugpu.here(*RUN, "--simulate", SIMULATED, *both, *limits, "--json"))
@@ -152,6 +153,7 @@ def test_ctrl_c_stops_both_and_one_side_is_not_resumed(cpugpu, both, words):
     assert cpugpu.here("run", "--resume").code == EXIT_USAGE
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_side_that_differs_from_itself_takes_every_word_back(cpugpu, both, words):
     printed = cpugpu.here(*RUN, "--simulate", RESTLESS, *both)
     assert printed.code == EXIT_UNFIT
@@ -165,6 +167,7 @@ def test_a_side_that_differs_from_itself_takes_every_word_back(cpugpu, both, wor
 # ------------------------------------------------------------------ gate
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_gate_whose_placebo_moved_neither_passes_nor_fails(cpugpu, pythons, words):
     old, new = pythons
     done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", RESTLESS, "--no-save")
@@ -173,6 +176,7 @@ def test_a_gate_whose_placebo_moved_neither_passes_nor_fails(cpugpu, pythons, wo
     words(done.out.splitlines()[-2])
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_gate_that_is_exceeded_is_1_and_writes_its_reports(cpugpu, pythons, tmp_path):
     old, new = pythons
     files = ("--junit", tmp_path / "gate.xml", "--summary", tmp_path / "gate.md")

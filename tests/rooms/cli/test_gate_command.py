@@ -149,6 +149,7 @@ def test_wrong_arguments_are_one_line_and_exit_code_2(based, arguments, words):
 # ------------------------------------------------------------------ the gate
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based, words):
     done = based.here("gate")
     assert (done.code, done.err) == (EXIT_OK, "")
@@ -158,6 +159,7 @@ def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based, word
         assert len(store.runs_of(store.series_of(store.find("10")))) == 5
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_gate_that_differs_from_itself_neither_passes_nor_fails(based, tmp_path, words):
     summary = tmp_path / "gate.md"
     done = based.here("gate", "--simulate", f"{SLOW},placebo_factor=1.2", "--summary", summary)
@@ -167,6 +169,7 @@ def test_a_gate_that_differs_from_itself_neither_passes_nor_fails(based, tmp_pat
     assert "The placebo moved" in summary.read_text()
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_what_is_slower_by_more_than_the_limit_does_not_pass(based, tmp_path, words):
     junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
     files = ("--junit", junit, "--summary", summary)
@@ -191,6 +194,7 @@ def test_what_is_slower_by_more_than_the_limit_does_not_pass(based, tmp_path, wo
     assert "(kernel time: 1000 %)" in based.here("gate", "--new", "latest", "--max-slowdown", kernel_slow).out
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_too_few_runs_are_4_and_never_0(based, tmp_path):
     junit = tmp_path / "gate.xml"
     make_series(based, f"{SIMULATED},seed=50", runs=4)
@@ -238,6 +242,7 @@ def test_a_case_that_fails_where_the_baseline_has_times_is_3(based):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("agents_here")
 def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(based, words):
     done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0")
     assert done.code == EXIT_UNFIT
@@ -249,6 +254,7 @@ def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("agents_here")
 def test_the_verdict_as_json(based):
     (told,) = based.here("gate", "--json", "--simulate", SLOW).objects
     assert (told["event"], told["verdict"], told["limit"]) == ("Gate", "SLOWER", 0.05)
@@ -257,6 +263,7 @@ def test_the_verdict_as_json(based):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("agents_here")
 def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(cpugpu):
     made = cpugpu.here("run", "matmul", "--find-crossover", "--size", "16,256", "--simulate", SIMULATED, "--repeat", 5)
     assert made.code == EXIT_OK, made.err

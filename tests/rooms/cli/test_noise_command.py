@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
 from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
+
+pytestmark = pytest.mark.usefixtures("agents_here")
 
 QUIET = f"{FAST},noise=0.005,drift=0.005"
 LOUD = f"{FAST},noise=0.005,drift=0.1"

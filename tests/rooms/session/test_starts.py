@@ -345,6 +345,7 @@ def test_within_one_start_a_difference_is_judged_that_other_starts_refute():
     assert words["5 undecided"] >= 7
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_no_row_names_a_winner_that_the_report_does_not(cpugpu):
     assert set().union(*(lost_winners(cpugpu, seed) for seed in range(1, 5))), "no row of one start lost its winner"
 
