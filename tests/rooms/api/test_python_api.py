@@ -17,8 +17,10 @@ import pytest
 import torch
 from tests.helpers.command_line import FAST, PATIENCE_S, start_in_threads
 
-from cpugpu_tui import CpuGpuError, UnfitError, UsageError, crossover, time_on
+from cpugpu_tui import CpuGpuError, Result, UnfitError, UsageError, crossover, time_on
 from cpugpu_tui.config.installing import install_remedy
+from cpugpu_tui.model import Case, CaseFailed, Device, DevicesFound, Plan, RunFinished, RunStarted
+from cpugpu_tui.state.state import RunState
 
 STATEMENT = "x @ x * (1 << 0)"
 PRODUCT: dict[str, Any] = {"setup": "x = torch.rand(n, n)", "simulate": FAST}
@@ -187,6 +189,20 @@ def test_bad_input_is_a_usage_error_in_terms_of_python(call, words):
     said = str(error.value)
     assert not any(option in said for option in ("--let", "--in-place", "--setup"))
     words(re.sub(r"\.py:\d+", ".py:LINE", said.replace(str(Path.cwd()), ".")))
+
+
+def test_a_limit_that_leaves_nothing_says_what_it_would_have_needed():
+    case, state = Case("matmul", 64), RunState()
+    for event in (
+        RunStarted(run_id="r", series_id="s", plan=Plan("matmul", (case,)), environment={}),
+        DevicesFound(devices=(Device("cpu", "A"),)),
+        CaseFailed(case=case.key, kind="skipped", message="Over."),
+        RunFinished(
+            status="failed", message="No size was timed within 8 s (--max-seconds).", remedy="Allow 13 s for a run."
+        ),
+    ):
+        state = state.apply(event)
+    assert Result.of(state).answer.endswith("No size was timed within 8 s (max_seconds). Allow 13 s for a run.")
 
 
 def test_a_run_that_failed_as_a_whole_raises_its_own_error():

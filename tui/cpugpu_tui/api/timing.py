@@ -299,8 +299,10 @@ class Result(Rows):
         """Return the result of a finished run."""
         change = next((each.resident.crossover for each in report(run).answered), None)
         where = next(iter(caller_lines(run)), OWN_PROCESS)
+        ended = (run.finished.message, run.finished.remedy) if run.finished is not None else ()
         return cls(
-            answer=" ".join(answer_lines(run)), point=change.known_point if change is not None else None,
+            answer=" ".join(filter(None, (*answer_lines(run), *map(in_python, ended)))),
+            point=change.known_point if change is not None else None,
             bracket=(change.low, change.high) if change is not None else None, where=where,
             receipt=tuple(dict.fromkeys((where, *run_receipt(run)))),
             rows=tuple(_row(run, row) for row in sorted(run.rows.values(), key=lambda row: row.case.size)), run=run,
