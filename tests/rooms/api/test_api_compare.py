@@ -61,6 +61,7 @@ def test_the_answer_and_the_rows_say_where_it_is_slower(compared):
     assert row["low"] < row["ratio"] < row["high"]
     assert found.answer.split(". ")[0] in found.table()
     assert "NEW x @ x" in found._repr_html_()
+    assert re.search(r"^ x @ x 2,048  +GPU kernels ", found.table(), re.MULTILINE), "not the name that the plan has"
     shown = cpugpu.here("compare", "1", "2").out
     assert found.answer.split(". ")[0] in shown, "the history says the same"
 

@@ -48,6 +48,8 @@ class Pair:
     """Whether its threads had no free core in some run; that run has no median."""
     metric: str = LATENCY
     """`LATENCY`, or `DEVICE` for the kernel time of a GPU."""
+    code: str = ""
+    """What was typed, the new side's, up to 40 characters; empty if that is not one code."""
 
     @property
     def label(self) -> str:

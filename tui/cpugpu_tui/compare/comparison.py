@@ -13,6 +13,7 @@ from cpugpu_tui.analysis.pairs import Change, Pair, together
 from cpugpu_tui.compare.series import Series, free_cores_remedy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE
 from cpugpu_tui.session.repeat import simulation_text
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
@@ -174,6 +175,8 @@ def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[P
     pairs = [pair for key in keys for device in _devices_of(side.get(key, {}) for side in sides)
              for pair in _pairs(key, device, [side.get(key, {}) for side in sides], caches)]  # fmt: skip
     by_size = any(run.plan.is_of_two_codes for run in base)  # a search adds sizes
+    codes = [code for run in new[-1:] for code in run.plan.codes]
+    pairs = [replace(pair, code=printable(codes[0].statement, 40)) for pair in pairs] if len(codes) == 1 else pairs
     return tuple(sorted(pairs, key=lambda pair: (pair.device, pair.metric == DEVICE, pair.size if by_size else 0)))
 
 

@@ -56,8 +56,8 @@ def judged_text(judged: compare.Judged) -> str:
 def _sweep_text(pair: Pair) -> str:
     if not pair.sweep:
         return pair.case
-    *_, dtype, threads = pair.sweep
-    parts = [work_name(pair.sweep)]
+    workload, variant, dtype, threads = pair.sweep
+    parts = [work_name((pair.code or workload, variant, dtype, threads))]
     parts += [str(dtype)] if dtype != "float32" else []
     parts += [f"t{threads}"] if threads else []
     return " ".join(parts)

@@ -117,17 +117,20 @@ def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why():
     assert plain(table_lines(judge(pairs), 140, UNICODE)[2]).endswith(f"NOT COMPARABLE: {why}")
 
 
+@pytest.mark.parametrize("code", ["", "x @ x"])
 @pytest.mark.parametrize("width", [36, 56])
-def test_below_80_columns_the_verdicts_stay_whole(width):
+def test_below_80_columns_the_verdicts_stay_whole(width, code):
     sides = ({"a": 100.0}, {"d": 101.0})
     sweep = ("matmul", "default", "float32", 0)
     pairs = [Pair("one", "CPU", *sides, sweep, 2048), Pair("two", "CPU", {}, {}, sweep, 405, "not in the new series"),
              Pair("one", "GPU", *sides, sweep, 2048)]  # fmt: skip
+    pairs = [replace(pair, code=code) for pair in pairs]
     lines = [plain(line) for line in table_lines(judge(pairs), width, UNICODE)]
     assert max(map(len, lines)) <= width
     assert [lines[1], lines[4]] == ["CPU", "GPU"]
     assert lines[2].endswith("TOO FEW RUNS")
-    assert "2,048" in lines[5]
+    name = "" if width == 36 else f"{code or 'matmul'} "
+    assert lines[5].startswith(f"{name}2,048 ")
     head = "" if width == 36 else "NOT COMPARABLE: "
     assert lines[3].endswith(f"  {head}not in the new series")
 

@@ -24,6 +24,7 @@ from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, fitted, spelled, width_of, wrapped
 from cpugpu_tui.ui.panes.run_answer import marked_row, what_if_sentence
+from cpugpu_tui.ui.panes.status import run_name
 
 LEAST_CELLS = (30, 6)
 """Fewest columns and rows in which curves can be read."""
@@ -68,7 +69,7 @@ def chart_lines(
     rows = finished_rows(run, sweep)
     found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
     is_low = not options.in_words and height < LOW
-    title = [] if is_low else [_title(sweep, rows, options, width, glyphs)]
+    title = [] if is_low else [_title((run_name(run, sweep[0], glyphs), *sweep[1:]), rows, options, width, glyphs)]
     sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
     role = "strong" if options.what_if != RESIDENT else "text"
     below = wrapped(spelled(sentence, glyphs), width, role, lines=2)

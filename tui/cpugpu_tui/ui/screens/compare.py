@@ -165,8 +165,9 @@ def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Sp
     head = tuple(name for name in comparison.COMPARED if name not in omitted)
     names = 1 if comparison.TIME in omitted else 2
     rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(comparison.cells, judged)]
-    if comparison.INTERVAL in omitted and len({row[0].partition(" ")[0] for row in rows}) == 1:
-        rows = [(row[0].partition(" ")[2] or row[0], *row[1:]) for row in rows]  # the size matters more
+    name = judged[0].pairs[0].code or rows[0][0].partition(" ")[0] if judged else ""
+    if comparison.INTERVAL in omitted and all(row[0].startswith(f"{name} ") for row in rows):
+        rows = [(row[0].removeprefix(f"{name} "), *row[1:]) for row in rows]  # the size matters more
     widths = _widths((head, *rows))
     is_tight = sum(widths) + 2 * (len(widths) - 1) > width
     if is_tight:
