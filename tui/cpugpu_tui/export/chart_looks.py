@@ -25,7 +25,7 @@ LOOKS = {
 """Role of a curve → marker, dash and colour."""
 
 SURVEY_LOOKS = {
-    bars.CPU: ("CPU wins", CPU, ""), bars.OPEN: ("unclear", LINE, ""), bars.GAP: ("too far apart", "none", ""),
+    bars.CPU: ("CPU wins", CPU, ""), bars.OPEN: ("unclear", LINE, ""), bars.GAP: ("unknown", "none", ""),
     bars.RESIDENT: ("GPU wins", GPU, "///"), bars.BOTH: ("GPU wins with copies too", COPIES, ""),
 }  # fmt: skip
 """Part of a workload's axis → words, colour and hatch."""

@@ -270,9 +270,9 @@ NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
 
 LEGEND = (
     "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins (with copies not, unclear or"
-    " not timed), {both} also with copies, {open} unclear or the winner changes, {gap} timed sizes too far apart for"
-    " their lead, or over {widest}×. A device wins where it is faster by over {tie} with 95 % certainty. Thresholds"
-    " name one that costs up to {cost} more."
+    " not timed), {both} also with copies, {open} unclear or the winner changes, {gap} unknown: over {widest}× to the"
+    " next size, or a small lead there, perhaps only with copies. A device wins where it is faster by over {tie} with"
+    " 95 % certainty. Thresholds name one that costs up to {cost} more."
 ).format_map({**SIGNS, "widest": WIDEST_GAP, "tie": share_text(EQUIVALENCE), "cost": share_text(MOST_COST)})
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)

@@ -64,10 +64,10 @@ MARK_WORDS = {
     "tie-possible": "the 95 % interval excludes 1, but not a tie, a difference below 2 %",
     "rounds-disagree": "its first rounds had a winner, which the later ones do not confirm",
     "few-rounds": "too few rounds to be sure of a winner",
-    "one-start": "it has a winner within its one start, but the starts of other sizes differ by more",
+    "one-start": "it has a winner within its one start, but starts of other sizes differ more: its interval is widened",
     RECORDED: "the GPU's times were recorded on another machine",
     INTERPOLATED: "the size lies between two recorded ones, where the recorded times show no step",
-    "unsure": "its own rounds show a winner, which is not sure enough among so many sizes",
+    "unsure": "its own rounds show a winner, which is not sure enough among so many sizes: its interval is widened",
 }
 """Mark → its meaning."""
 

@@ -13,8 +13,8 @@ from cpugpu_tui.report.segments import GPU, UNKNOWN, Segment, Size
 
 CPU, RESIDENT, BOTH, OPEN, GAP = "cpu", "resident", "both", "open", "gap"
 """Kinds of a part: the CPU wins; the GPU wins with its inputs there; also with copies; a size has no winner there or
-the winner changes; between two sizes with one winner that are too far apart to say anything about those between them,
-or whether copies matter there."""
+the winner changes; between two sizes with one winner nothing can be said of those between them, or not whether copies
+matter there: they are too far apart for their leads."""
 
 LEAST = 0.04
 """Width of a part that is known at one size alone."""
