@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from unittest import mock
 
 import psutil
@@ -13,6 +14,7 @@ from tests.helpers.fleet import fleet_command, slurm_cluster
 from tests.helpers.fleet.slurm_cluster import GPUS_EACH, NODES, cluster
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
+from cpugpu_tui.model import CodeTraced
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(slurm_cluster.why_not()), reason=slurm_cluster.why_not())]
 
@@ -101,6 +103,27 @@ def test_a_host_whose_job_is_cancelled_says_so_and_starts_no_other_job(cpugpu, s
         **dict.fromkeys(NODES, "stopped"), cancelled: "cancelled",
     }  # fmt: skip
     assert (hosts[cancelled]["failed"], bool(hosts[cancelled]["message"])) == (0, True)
+
+
+def test_own_code_gives_the_receipt_of_here_and_leaves_nothing(cpugpu, slurm, tmp_path):
+    for name in ("home", "temporary"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "beside.py").write_text("FACTOR = 2.0\n")
+    code = tmp_path / "mine.py"
+    code.write_text("import beside, torch\ndef inputs(n):\n    return torch.ones(n, n)\n"
+                    "def scaled(x):\n    return x @ x * beside.FACTOR\n")  # fmt: skip
+    env = f'env = {{ HOME = "{tmp_path}/home", TMPDIR = "{tmp_path}/temporary" }}\n'
+    hosts = fleet_command.inventory(
+        tmp_path, f'[[hosts]]\nhost = "{NODES[0]}"\nlauncher = "srun"\npython = "{sys.executable}"\n{env}'
+    )
+    line = ("time", f"{code}:scaled", "--n", "64", "--device", "cpu", "--threads", "1", "--rounds", "4", "--json")
+    there, here = cpugpu(*line, "-H", hosts), cpugpu.here(*line)
+    assert (there.code, here.code) == (EXIT_OK, EXIT_OK), there.err
+    receipts = [[replace(event, seq=0, wall_ns=0, mono_ns=0, peak_host_bytes=None)
+                 for event in done.events if isinstance(event, CodeTraced)] for done in (there, here)]  # fmt: skip
+    assert receipts[0] == receipts[1] != []
+    assert agents_of_slurm() == []
+    assert [path for name in ("home", "temporary") for path in (tmp_path / name).rglob("*")] == []
 
 
 @pytest.mark.parametrize("whom", ["controller", "srun"])
