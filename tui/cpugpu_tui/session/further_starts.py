@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
@@ -19,12 +19,34 @@ from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.turns import Rotation
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.timing.warm_up import least_device_ns
-from cpugpu_tui.transport.agent_output import Message
+from cpugpu_tui.transport.agent_output import Agent, AgentExited, Message
 from cpugpu_tui.transport.agent_pool import Agents
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.event_stream import EventStream
-    from cpugpu_tui.session.session import Session
+
+
+class Listener(Protocol):
+    """What further starts use of a session."""
+
+    run_id: str
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was requested."""
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the time limit, seconds; infinite without one."""
+
+    def use(self, agent: Agent) -> None:
+        """Listen to this agent from now on."""
+
+    def hello(self) -> model.Hello | AgentExited | None:
+        """Wait for its hello or its end; None after a stop and after the time limit."""
+
+    def follow(self, plan: model.Plan) -> model.RunFinished | AgentExited:
+        """Send it the plan, and hand its events to `take` until it is done or dead."""
 
 
 class FurtherStarts:
@@ -34,7 +56,7 @@ class FurtherStarts:
     turn, round by round, so that what drifts for seconds does not look like a difference between them.
     """
 
-    def __init__(self, session: Session, stream: EventStream, plan: model.Plan, agents: Agents) -> None:
+    def __init__(self, session: Listener, stream: EventStream, plan: model.Plan, agents: Agents) -> None:
         self._session, self._stream, self._plan, self._agents = session, stream, plan, agents
         self._early: Rotation | None = None
         """Started before the first start was timed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,19 +11,18 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK
 
 if TYPE_CHECKING:
-    from cpugpu_tui.compare.cards import BesideCard, DriverReadings
+    from cpugpu_tui.cli.fleet.running import Seen
+    from cpugpu_tui.compare.cards import BesideCard
     from cpugpu_tui.doctor.hosts import HostFinding
     from cpugpu_tui.export.openmetrics import Gauge
-    from cpugpu_tui.model import Ceilings, Plan, TelemetryRead
-    from cpugpu_tui.session.fleet_state import FleetState, HostState, Told
+    from cpugpu_tui.model import Plan
+    from cpugpu_tui.session.fleet_state import FleetState, HostState
 
 MOST_EACH = 5
 """Most lines for one check with one verdict; further hosts are counted."""
-
-LONGEST_LINE = 1000
 
 commands = typer.Typer()
 
@@ -148,54 +146,9 @@ def finding_lines(found: Iterable[HostFinding]) -> list[str]:
 # ------------------------------------------------------------------ running
 
 
-@dataclass
-class Seen:
-    """What the hosts told."""
-
-    state: FleetState
-    signal_exit: int = 0
-    ceilings: dict[str, list[Ceilings]] = field(default_factory=dict)
-    read: dict[str, TelemetryRead] = field(default_factory=dict)
-    """Host → the last reading of its driver."""
-    _readings: dict[str, DriverReadings] = field(default_factory=dict)
-
-    def take(self, host: str, told: Told) -> None:
-        """Note an event or a change of a host."""
-        from cpugpu_tui.model import CeilingsMeasured, TelemetryRead
-        from cpugpu_tui.session.fleet_state import HostChanged
-
-        self.state = self.state.apply(host, told)
-        if isinstance(told, CeilingsMeasured):
-            self.ceilings.setdefault(host, []).append(told.ceilings)
-        elif isinstance(told, TelemetryRead):
-            self.read[host] = told
-        if not isinstance(told, HostChanged):
-            self.readings(host).see(told)
-
-    def readings(self, host: str) -> DriverReadings:
-        """Return what the driver of a host read."""
-        from cpugpu_tui.compare.cards import DriverReadings
-
-        return self._readings.setdefault(host, DriverReadings())
-
-    def uuid(self, host: str, device: str) -> str | None:
-        """Return the UUID of a GPU."""
-        return next((gpu.uuid for gpu in self.state.hosts[host].gpus if gpu.name == device), None)
-
-    def failed(self, without: set[str]) -> list[HostState]:
-        """Return the hosts that failed, or did not answer and are not among these."""
-        return [each for name, each in self.state.hosts.items() if each.in_trouble or name not in without]
-
-    def exit_code(self, *, is_bad: bool, failed: list[HostState]) -> int:
-        """Return the exit code of the command."""
-        if self.signal_exit:
-            return self.signal_exit
-        return EXIT_CASES_FAILED if failed else EXIT_CHECK_FAILED if is_bad else EXIT_OK
-
-
 def _run(given: HealthGiven, plan: Plan) -> Seen:
     """Run a plan on every host, at most for the time limit."""
-    from cpugpu_tui.cli.fleet.running import HostsRequest, run_to_the_end
+    from cpugpu_tui.cli.fleet.running import HostsRequest, Seen, run_to_the_end
     from cpugpu_tui.export import target
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
@@ -228,6 +181,7 @@ def _tell_failed(failed: Iterable[HostState], given: HealthGiven) -> None:
 
 
 def _tell(line: str) -> None:
+    from cpugpu_tui.cli.fleet.running import LONGEST_LINE
     from cpugpu_tui.machine.text import printable
 
     tell(plain(printable(line, LONGEST_LINE)))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -16,11 +15,12 @@ from cpugpu_tui.cli.output.printing import plain, print_answer, print_line
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.running.one_run import ProgressLine, controller_facts, signals_stop
 from cpugpu_tui.cli.running.saving import Outputs
+from cpugpu_tui.compare.cards import DriverReadings
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.config.hosts import Host, hosts_of, read_hosts
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import Plan, RunFinished
+from cpugpu_tui.model import Ceilings, CeilingsMeasured, Plan, RunFinished, TelemetryRead
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import (
@@ -37,13 +37,10 @@ from cpugpu_tui.render.gpus import peer_sentences
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.render.verdicts import common_marks
 from cpugpu_tui.session.fleet_running import AT_ONCE, Fleet, FleetPlan
-from cpugpu_tui.session.fleet_state import FleetState, HostChanged, Told
+from cpugpu_tui.session.fleet_state import FleetState, HostChanged, HostState, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.agent_output import encode
 from cpugpu_tui.transport.launchers import with_resources
-
-if TYPE_CHECKING:
-    from cpugpu_tui.cli.fleet.health import Seen
 
 
 @dataclass(frozen=True)
@@ -123,6 +120,46 @@ class Run:
             if isinstance(news, RunFinished) and run.run is not None:
                 print_answer(run, host=host)
             print_told(host, news)
+
+
+@dataclass
+class Seen:
+    """What the hosts told."""
+
+    state: FleetState
+    signal_exit: int = 0
+    ceilings: dict[str, list[Ceilings]] = field(default_factory=dict)
+    read: dict[str, TelemetryRead] = field(default_factory=dict)
+    """Host → the last reading of its driver."""
+    _readings: dict[str, DriverReadings] = field(default_factory=dict)
+
+    def take(self, host: str, told: Told) -> None:
+        """Note an event or a change of a host."""
+        self.state = self.state.apply(host, told)
+        if isinstance(told, CeilingsMeasured):
+            self.ceilings.setdefault(host, []).append(told.ceilings)
+        elif isinstance(told, TelemetryRead):
+            self.read[host] = told
+        if not isinstance(told, HostChanged):
+            self.readings(host).see(told)
+
+    def readings(self, host: str) -> DriverReadings:
+        """Return what the driver of a host read."""
+        return self._readings.setdefault(host, DriverReadings())
+
+    def uuid(self, host: str, device: str) -> str | None:
+        """Return the UUID of a GPU."""
+        return next((gpu.uuid for gpu in self.state.hosts[host].gpus if gpu.name == device), None)
+
+    def failed(self, without: set[str]) -> list[HostState]:
+        """Return the hosts that failed, or did not answer and are not among these."""
+        return [each for name, each in self.state.hosts.items() if each.in_trouble or name not in without]
+
+    def exit_code(self, *, is_bad: bool, failed: list[HostState]) -> int:
+        """Return the exit code of the command."""
+        if self.signal_exit:
+            return self.signal_exit
+        return EXIT_CASES_FAILED if failed else EXIT_CHECK_FAILED if is_bad else EXIT_OK
 
 
 def run_to_the_end(fleet: Fleet, run: Run | Seen) -> None:
