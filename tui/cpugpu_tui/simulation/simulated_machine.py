@@ -136,26 +136,26 @@ class SimulatedTimer:
         return self._drift.slowdown * self._machine.shared_drift.slowdown * throttled
 
     def latency_block(self, op: SimulatedOperation, calls: int) -> float:
-        """Return the mean virtual time of calls with a synchronise each.
+        """Return the mean virtual time of calls with a synchronise each."""
+        return self._mean_ns(op, calls)
 
-        Calls that are alike pass at once: one by one, they took two thirds of a run's CPU time.
-        """
+    def _mean_ns(self, op: SimulatedOperation, calls: int) -> float:
+        """Let calls that are alike pass at once; one by one, they took two thirds of a run's CPU time."""
         started, left = self._clock.now_ns, calls
         while left and (left == calls or self._slow_calls):
             self._launch(op)
             self._synchronize()
             left -= 1
-        waits_ns = 0.0 if self.device.is_cpu else left * (self._laws.launch_ns + self._laws.sync_ns) * op.run_factor
-        slowdown = self._slowdown() * (self._machine.planted.slowdown(op.case) if self.device.is_cpu else 1.0)
-        gauss, noise = self._machine.random.gauss, self._laws.noise
-        work_ns = slowdown * op.work_ns * sum([math.exp(gauss(0.0, noise)) for _ in range(left)])
+        laws, gauss, is_cpu = self._laws, self._machine.random.gauss, self.device.is_cpu
+        slowdown = self._slowdown() * (self._machine.planted.slowdown(op.case) if is_cpu else 1.0)
+        work_ns = slowdown * op.work_ns * sum([math.exp(gauss(0.0, laws.noise)) for _ in range(left)])
         self.sensors.work(work_ns)
-        self._clock.advance(waits_ns + work_ns)
+        self._clock.advance(work_ns + (0.0 if is_cpu else left * (laws.launch_ns + laws.sync_ns) * op.run_factor))
         return (self._clock.now_ns - started) / calls
 
     def singles(self, op: SimulatedOperation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the virtual times of single calls, and of their launches."""
-        found: dict[str, tuple[float, ...]] = {model.SINGLE: tuple(self.latency_block(op, 1) for _ in range(count))}
+        found: dict[str, tuple[float, ...]] = {model.SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
         if not self.device.is_cpu:
             found[model.ENQUEUE] = (self._laws.launch_ns * op.run_factor,) * count
         return found
