@@ -243,17 +243,21 @@ tell()
 """
 
 COUNTED_FRAME = """
+import os
+from cpugpu_tui import __main__
 from cpugpu_tui.cli import open_app
-from cpugpu_tui.cli.running import options
 from cpugpu_tui.ui import start
-from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppOptions
-from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
-def shown(app):
-    tell(rules=len(app.stylesheet.rules), widgets=len(list(app.screen.walk_children())))
-    app.exit()
-CpuGpuApp._load_the_rest = shown
-CpuGpuApp(AppOptions()).run(headless=True, size=(120, 40))
+def run(options):
+    from cpugpu_tui.ui.app import CpuGpuApp
+    from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
+    def shown(app):
+        tell(rules=len(app.stylesheet.rules), widgets=len(list(app.screen.walk_children())))
+        os._exit(0)
+    CpuGpuApp._load_the_rest = shown
+    CpuGpuApp(options).run(headless=True, size=(120, 40))
+start.run_app = run
+sys.stdin.isatty = sys.stderr.isatty = lambda: True
+open_app.open_as_configured()
 """
 
 
@@ -297,7 +301,7 @@ def test_a_longer_history_loads_no_more(histories):
 
 def test_the_first_frame_makes_what_it_shows():
     """It made 61 dataclasses of ours, and parsed the rules of pages that nobody had opened."""
-    assert within(counts(COUNTED_FRAME), {"modules": 106, "classes": 18, "rules": 115, "widgets": 14})
+    assert within(counts(COUNTED_FRAME), {"modules": 108, "classes": 18, "rules": 115, "widgets": 14})
 
 
 # ------------------------------------------------------------------ files and folders

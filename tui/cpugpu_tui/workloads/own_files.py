@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DTYPES, ITEMSIZE_BYTES, MAX_SIZE, OwnFile, Refused, WorkloadInfo
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Workload, workload
 from cpugpu_tui.workloads.presets import PRESETS
 
@@ -44,9 +44,9 @@ OnLoading = Callable[[str], None]
 class Loaded(NamedTuple):
     """Workloads and files that were loaded, and those that were refused."""
 
-    infos: tuple[WorkloadInfo, ...] = ()
-    files: tuple[OwnFile, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    infos: tuple[model.WorkloadInfo, ...] = ()
+    files: tuple[model.OwnFile, ...] = ()
+    refused: tuple[model.Refused, ...] = ()
 
 
 def load(files: Iterable[str], on_loading: OnLoading, *, installed: bool = False) -> Loaded:
@@ -57,7 +57,7 @@ def load(files: Iterable[str], on_loading: OnLoading, *, installed: bool = False
         try:
             infos, file = load_file(path)
         except UsageError as error:
-            found = found._replace(refused=(*found.refused, Refused(path, error.message, error.remedy)))
+            found = found._replace(refused=(*found.refused, model.Refused(path, error.message, error.remedy)))
         else:
             found = found._replace(infos=found.infos + infos, files=(*found.files, file))
     for point in installed_points() if installed else ():
@@ -66,11 +66,11 @@ def load(files: Iterable[str], on_loading: OnLoading, *, installed: bool = False
         try:
             found = found._replace(infos=found.infos + load_entry_point(point, source))
         except UsageError as error:
-            found = found._replace(refused=(*found.refused, Refused(source, error.message, error.remedy)))
+            found = found._replace(refused=(*found.refused, model.Refused(source, error.message, error.remedy)))
     return found
 
 
-def load_file(path: str) -> tuple[tuple[WorkloadInfo, ...], OwnFile]:
+def load_file(path: str) -> tuple[tuple[model.WorkloadInfo, ...], model.OwnFile]:
     """Run a Python file and return the workloads that it registers, and its path and hash.
 
     Raises:
@@ -96,7 +96,7 @@ def load_file(path: str) -> tuple[tuple[WorkloadInfo, ...], OwnFile]:
             sys.path.append(folder)
         exec(code, module.__dict__)
 
-    return _registered(execute, path, path), OwnFile(path, hashlib.sha256(source).hexdigest())
+    return _registered(execute, path, path), model.OwnFile(path, hashlib.sha256(source).hexdigest())
 
 
 def installed_points() -> tuple[EntryPoint, ...]:
@@ -112,7 +112,7 @@ def source_of(point: EntryPoint) -> str:
     return f"{package} ({point.name})"
 
 
-def load_entry_point(point: EntryPoint, source: str) -> tuple[WorkloadInfo, ...]:
+def load_entry_point(point: EntryPoint, source: str) -> tuple[model.WorkloadInfo, ...]:
     """Load an entry point: a `Workload` class, or a module that registers workloads.
 
     Raises:
@@ -128,7 +128,7 @@ def load_entry_point(point: EntryPoint, source: str) -> tuple[WorkloadInfo, ...]
     return _registered(execute, source, None)
 
 
-def _registered(execute: Callable[[], None], source: str, path: str | None) -> tuple[WorkloadInfo, ...]:
+def _registered(execute: Callable[[], None], source: str, path: str | None) -> tuple[model.WorkloadInfo, ...]:
     """Return the checked workloads that `execute` registers; any failure restores the registry."""
     before = dict(REGISTRY)
     try:
@@ -186,7 +186,7 @@ def running_line(frame: FrameType | None, source: str) -> str:
     return source
 
 
-def checked(name: str, item: object) -> WorkloadInfo:
+def checked(name: str, item: object) -> model.WorkloadInfo:
     """Return the description of a workload after checking each field.
 
     Raises:
@@ -220,7 +220,7 @@ def checked(name: str, item: object) -> WorkloadInfo:
         )
     is_counted = "costs" in overridden or {"flops", "bytes_moved"} <= overridden  # else torch would have to be loaded
     for variant in info.variants if is_counted else ():
-        costs = item.costs(variant, info.sizes[0], ITEMSIZE_BYTES[info.dtypes[0]])
+        costs = item.costs(variant, info.sizes[0], model.ITEMSIZE_BYTES[info.dtypes[0]])
         for what in ("flops", "bytes_moved", "memory_bytes"):
             value = getattr(costs, what)
             if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
@@ -228,7 +228,7 @@ def checked(name: str, item: object) -> WorkloadInfo:
     return info
 
 
-def _check_sizes(info: WorkloadInfo) -> None:
+def _check_sizes(info: model.WorkloadInfo) -> None:
     sizes: object = info.sizes
     if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= MAX_SIZES:
         raise UsageError(
@@ -236,17 +236,17 @@ def _check_sizes(info: WorkloadInfo) -> None:
             "Write, for example, sizes = (1_000, 10_000).",
         )
     for size in sizes:
-        if type(size) is not int or not 1 <= size <= MAX_SIZE:
+        if type(size) is not int or not 1 <= size <= model.MAX_SIZE:
             raise UsageError(
-                f"Invalid size {size!r} in workload {info.name!r}.", f"Use integers from 1 to {MAX_SIZE:,}."
+                f"Invalid size {size!r} in workload {info.name!r}.", f"Use integers from 1 to {model.MAX_SIZE:,}."
             )
-    if not isinstance(info.dtypes, tuple) or not info.dtypes or not set(info.dtypes) <= set(DTYPES):
+    if not isinstance(info.dtypes, tuple) or not info.dtypes or not set(info.dtypes) <= set(model.DTYPES):
         raise UsageError(
-            f"Invalid dtypes {info.dtypes!r} in workload {info.name!r}.", f"Choose from: {', '.join(DTYPES)}."
+            f"Invalid dtypes {info.dtypes!r} in workload {info.name!r}.", f"Choose from: {', '.join(model.DTYPES)}."
         )
 
 
-def _check_text(info: WorkloadInfo) -> None:
+def _check_text(info: model.WorkloadInfo) -> None:
     if not info.variants:
         raise UsageError(f"Workload {info.name!r} has no variant.", "Return at least one from `steps`.")
     if len(set(info.variants)) < len(info.variants):
