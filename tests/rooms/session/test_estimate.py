@@ -9,6 +9,7 @@ from tests.helpers.app.saved_runs import stream
 from cpugpu_tui.model import Case, Ceilings, Device, Plan, Simulation
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session import estimate as estimate_module
+from cpugpu_tui.session import planning
 from cpugpu_tui.session.estimate import (
     LEAST_CASE,
     MOST_PLAN,
@@ -24,7 +25,6 @@ from cpugpu_tui.store import reading as timed_module
 from cpugpu_tui.store.reading import TimedRun
 from cpugpu_tui.timing.warm_up import least_device_ns
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.panes import workload
 from cpugpu_tui.ui.panes.workload import estimate_of, plan_of
 from cpugpu_tui.ui.screens.workload_form import request_from, texts_of
 
@@ -200,7 +200,7 @@ def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_k
     built, alike = [], []
     base = PlanRequest(("matmul",))
     texts = texts_of(base)
-    monkeypatch.setattr(workload, "build_plan", lambda request: built.append(request) or build_plan(request))
+    monkeypatch.setattr(planning, "build_plan", lambda request: built.append(request) or build_plan(request))
     monkeypatch.setattr(estimate_module, "_likeness_of", lambda plan: alike.append(plan) or "")
     for sizes, compared in (("1:9000:1", 0), ("1:3000:1", 1)):
         request = request_from({**texts, "sizes": sizes}, base)

@@ -76,6 +76,7 @@ def test_two_codes_are_compared_there_and_leave_nothing(cpugpu, tmp_path, node, 
     assert (done.code, done.out) == (EXIT_CASES_FAILED, ""), done.err
     assert "Sending mine.py, old.py, beside.py" in done.err
     assert done.err.count("n = 64: different results: ") == 1, "2 in one file there, 3 in the other"
+    psutil.wait_procs(psutil.Process(node[0].pid).children(recursive=True), timeout=PATIENCE_S)
     assert not left_behind(tmp_path)
     assert not psutil.Process(node[0].pid).children()
 
