@@ -11,6 +11,7 @@ from tests.helpers.command_line import PATIENCE_S, Witness, next_event
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import fleet, inventory, objects, states
 from tests.helpers.fleet.sshd_server import host_lines, server
+from tests.helpers.fleet.slurm_cluster import wait_until
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CodeTraced, DeviceSampled, RunStarted
@@ -76,8 +77,7 @@ def test_two_codes_are_compared_there_and_leave_nothing(cpugpu, tmp_path, node, 
     assert (done.code, done.out) == (EXIT_CASES_FAILED, ""), done.err
     assert "Sending mine.py, old.py, beside.py" in done.err
     assert done.err.count("n = 64: different results: ") == 1, "2 in one file there, 3 in the other"
-    psutil.wait_procs(psutil.Process(node[0].pid).children(recursive=True), timeout=PATIENCE_S)
-    assert not left_behind(tmp_path)
+    wait_until(lambda: not left_behind(tmp_path), "The removal of its files")  # by guardians, no children of ours
     assert not psutil.Process(node[0].pid).children()
 
 
