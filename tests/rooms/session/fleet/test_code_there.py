@@ -10,8 +10,8 @@ import pytest
 from tests.helpers.command_line import PATIENCE_S, Witness, next_event
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import fleet, inventory, objects, states
-from tests.helpers.fleet.sshd_server import host_lines, server
 from tests.helpers.fleet.slurm_cluster import wait_until
+from tests.helpers.fleet.sshd_server import host_lines, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CodeTraced, DeviceSampled, RunStarted

@@ -72,12 +72,14 @@ def run_in_turn(
         for line in outputs.write():
             print_notice(line)
         code = played.exit_code or outputs.exit_code
+        if played.failed >= {case.key for case in plan.cases}:  # those reasons are known, and no case is left
+            return save_rest(outbox, code or EXIT_UNFIT)
         try:
             found = played.found()
             show_duet(found, played, as_json=as_json)
             code = code or (EXIT_UNFIT if any(each.placebo_moved for each in found) else EXIT_OK)
         except (UsageError, UnfitError) as error:  # no case was timed on both sides; the runs are saved anyway
-            if not (played.is_over or played.failed >= {case.key for case in plan.cases}):  # those reasons are known
+            if not played.is_over:  # that reason is known, too
                 print_notice(f"No comparison: {error}")
             code = code or EXIT_UNFIT
         return save_rest(outbox, code)
