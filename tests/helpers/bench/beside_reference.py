@@ -17,7 +17,7 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, work_name
 from cpugpu_tui.report.report import report
 from cpugpu_tui.report.segments import Size
-from cpugpu_tui.state.beside import with_recorded
+from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.reference import Reference, find
 from cpugpu_tui.state.state import RunState
 

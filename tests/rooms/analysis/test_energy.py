@@ -6,7 +6,7 @@ import pytest
 
 from cpugpu_tui.analysis.costs import above_idle, energy, joules_text
 from cpugpu_tui.model import EnergyMeasured, Reading
-from cpugpu_tui.timing.edges import scope_of
+from cpugpu_tui.timing.device_readings import scope_of
 
 WINDOW = EnergyMeasured(
     case="c", device="cuda:0", calls=1000, elapsed_ns=2e9, begin_mj=5e9, end_mj=5e9 + 1_400_000.0, tick_ns=100e6,

@@ -27,7 +27,7 @@ from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, DeviceSampled, RunFinished, RunStarted
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.agent_output import decode, encode
-from cpugpu_tui.transport.plausible import FACTS, wrong_fact
+from cpugpu_tui.transport.event_checks import FACTS, wrong_fact
 
 NO_CONTEXT: Any = None
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import Reading
-from cpugpu_tui.timing.edges import CpuWatcher
+from cpugpu_tui.timing.device_readings import CpuWatcher
 
 
 def package(root, number, energy_uj, name="package-0", range_uj=262_143_328_850):

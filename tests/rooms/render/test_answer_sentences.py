@@ -18,7 +18,7 @@ from cpugpu_tui.decide.comparison import (
     SweepPoint,
 )
 from cpugpu_tui.render.answer_sentences import at_text, so_far, verdict_sentence
-from cpugpu_tui.render.sweep_words import speedup_text, where
+from cpugpu_tui.render.crossover_words import speedup_text, where
 from cpugpu_tui.report.segments import ALL_EQUAL, GPU, NONE_TIMED, Size
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.helpers.runs.golden_runs import matmul, plan_of, state_of, stream
 
-from cpugpu_tui.export.report import STATE_HEADS, device_states, peak_rates
+from cpugpu_tui.export.html_report import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.model import DeviceSampled, MachineRead, Reading
 from cpugpu_tui.render.columns import NONE
 from cpugpu_tui.state.folding import folded

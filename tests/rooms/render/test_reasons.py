@@ -13,7 +13,7 @@ from tests.rooms.decide.test_crossover import POINTS, SIZES
 from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS, decompose
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, Comparison, SweepPoint
 from cpugpu_tui.render.answer_sentences import cause_sentence, clock_sentence, counterfactual_sentence, sentences
-from cpugpu_tui.render.sweep_words import where
+from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.report.report import Printed
 
 # ------------------------------------------------------------------ why not before

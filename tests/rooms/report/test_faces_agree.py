@@ -22,7 +22,7 @@ from cpugpu_tui.export.threshold_ranges import ranges_of
 from cpugpu_tui.model.quantities import faster, percent, size_text, time_text
 from cpugpu_tui.render.answers import answers, as_data, condition_data
 from cpugpu_tui.render.columns import COLUMNS, Key
-from cpugpu_tui.render.sweep_words import bracket_text, interval_text, is_wide, point_size, speedup_text, who_wins
+from cpugpu_tui.render.crossover_words import bracket_text, interval_text, is_wide, point_size, speedup_text, who_wins
 from cpugpu_tui.report import bars
 from cpugpu_tui.report.report import judged, report
 from cpugpu_tui.report.segments import CPU, GPU, UNKNOWN

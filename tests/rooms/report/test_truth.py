@@ -6,7 +6,7 @@ from tests.helpers.runs.recorder import state_events
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import DeviceSampled
-from cpugpu_tui.render.sweep_words import who_wins
+from cpugpu_tui.render.crossover_words import who_wins
 from cpugpu_tui.report.report import report
 from cpugpu_tui.report.segments import CONTRADICTED, NOT_DECIDED, UP_TO, WITHIN
 from cpugpu_tui.state.state import RunState

@@ -24,8 +24,8 @@ from cpugpu_tui.export.stream import exported
 from cpugpu_tui.export.tensorboard import points
 from cpugpu_tui.export.thresholds import thresholds_of
 from cpugpu_tui.render.answers import answer_lines
-from cpugpu_tui.state.beside import INTERPOLATED, RECORDED, Curve, with_recorded
 from cpugpu_tui.state.folding import folded, measured_state
+from cpugpu_tui.state.recorded_gpu import INTERPOLATED, RECORDED, Curve, with_recorded
 from cpugpu_tui.state.reference import MOST_BYTES, by_hash, packed, read, shipped
 
 

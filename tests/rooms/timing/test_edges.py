@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.costs import energy
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge
 from cpugpu_tui.simulation.laws import Sensors
 from cpugpu_tui.timing.channel import Control
-from cpugpu_tui.timing.edges import passage
+from cpugpu_tui.timing.device_readings import passage
 from cpugpu_tui.timing.scheduler import Scheduler
 
 PLANTED = replace(

@@ -13,7 +13,7 @@ from typing import Any
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.transport.plausible import FACTS
+from cpugpu_tui.transport.event_checks import FACTS
 
 HOST, PERSON, PLACE, BUS = "host", "person", "<path>", "<pci>"
 """Replacements of host names, user names, paths and PCI addresses."""

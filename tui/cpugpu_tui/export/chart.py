@@ -20,9 +20,9 @@ from cpugpu_tui.export import chart_looks as looks
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import size_text, time_text
+from cpugpu_tui.render.crossover_words import bracket_text, is_wide, point_text
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, crossing_point, survey_chart
 from cpugpu_tui.render.sentences import heading, when
-from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_text
 from cpugpu_tui.report.conditions import Condition
 
 WIDE, NARROW, SLIDE = (8.6, 4.8), (4.3, 4.4), (9.6, 5.4)

@@ -72,7 +72,7 @@ def need(name: str) -> None:
     Raises:
         UnfitError: a package is missing.
     """
-    modules = {"html": "report", **dict.fromkeys(PICTURES, "chart"), TENSORBOARD: "tensorboard"}
+    modules = {"html": "html_report", **dict.fromkeys(PICTURES, "chart"), TENSORBOARD: "tensorboard"}
     if name in modules:
         import_module(f"cpugpu_tui.export.{modules[name]}").need()
 
@@ -88,7 +88,7 @@ def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -
     if name == "csv":
         return csv_table(runs, samples=samples)
     if name == "html":
-        from cpugpu_tui.export.report import report
+        from cpugpu_tui.export.html_report import report
 
         return report(runs)
     if name in PICTURES:

@@ -26,7 +26,7 @@ from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.gpus import gpus_data, peers_data
 from cpugpu_tui.timing.channel import clean, encode
 from cpugpu_tui.transport.agent_output import Garbage, decode
-from cpugpu_tui.transport.plausible import wrong_fact
+from cpugpu_tui.transport.event_checks import wrong_fact
 
 FORMAT = "cpugpu-tui export"
 """Name of the format in the document."""

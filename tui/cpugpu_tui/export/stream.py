@@ -17,9 +17,9 @@ from cpugpu_tui.render.receipts import eager_ns
 from cpugpu_tui.render.verdicts import UNSETTLED_CODE
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.event_stream import BESIDE
-from cpugpu_tui.state.beside import with_recorded
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.timing.channel import encode
 

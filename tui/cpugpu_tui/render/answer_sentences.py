@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from cpugpu_tui.analysis.costs import CAUSES, NO_LAUNCH, ONE_THREAD, PINNED, UNEXPLAINED, Decomposition
 from cpugpu_tui.model.quantities import count_of, factor, faster, percent, size_text, time_text
-from cpugpu_tui.render.sweep_words import (
+from cpugpu_tui.render.crossover_words import (
     WITHIN,
     WITHIN_START,
     ends_text,

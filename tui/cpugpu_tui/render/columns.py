@@ -23,7 +23,7 @@ from cpugpu_tui.model.quantities import (
     time_span,
     time_text,
 )
-from cpugpu_tui.render.sweep_words import NARROW, interval_text
+from cpugpu_tui.render.crossover_words import NARROW, interval_text
 from cpugpu_tui.render.verdicts import row_limit, winner, written
 from cpugpu_tui.report.report import alone_plus_minus, judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD

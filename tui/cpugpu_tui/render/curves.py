@@ -14,8 +14,8 @@ from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.render.answers import leading_answers, named_on, row_with_threads, survey_lines
 from cpugpu_tui.render.columns import COLUMNS, Key
+from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.render.gpus import gpu_name, listed, models_of, several
-from cpugpu_tui.render.sweep_words import where
 from cpugpu_tui.report.bars import Part, parts_of
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import is_column, judged, sweep_in

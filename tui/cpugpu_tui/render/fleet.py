@@ -13,8 +13,8 @@ from cpugpu_tui.model import Device
 from cpugpu_tui.model.quantities import counted, percent, size_text
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
+from cpugpu_tui.render.crossover_words import speedup_text
 from cpugpu_tui.render.gpus import group_sentences, own_or_waited
-from cpugpu_tui.render.sweep_words import speedup_text
 from cpugpu_tui.render.verdicts import remark
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.fleet_state import FleetState, HostState

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.model import LATENCY, Case, CaseFinished
 from cpugpu_tui.model.quantities import factor, size_text, time_text
-from cpugpu_tui.render.sweep_words import where
+from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import report
 from cpugpu_tui.report.segments import GPU, NONE_TIMED

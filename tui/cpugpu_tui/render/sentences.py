@@ -24,10 +24,7 @@ from cpugpu_tui.render.answers import (
     named_on,
 )
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_of_one_start
-from cpugpu_tui.render.gpus import beside_words, device_texts
-from cpugpu_tui.render.receipts import caller_lines, run_receipt
-from cpugpu_tui.render.rows import sweep_name
-from cpugpu_tui.render.sweep_words import (
+from cpugpu_tui.render.crossover_words import (
     MOST_NAMED,
     WITHIN_START,
     bracket_text,
@@ -36,6 +33,9 @@ from cpugpu_tui.render.sweep_words import (
     speedup_text,
     where,
 )
+from cpugpu_tui.render.gpus import beside_words, device_texts
+from cpugpu_tui.render.receipts import caller_lines, run_receipt
+from cpugpu_tui.render.rows import sweep_name
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.report import bars
 from cpugpu_tui.report.report import SweepReport, covers_starts, sweep_in

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.model.quantities import joined, size_text
-from cpugpu_tui.render.sweep_words import bracket_text, exceptions, is_wide, point_text, ranges_text, where
+from cpugpu_tui.render.crossover_words import bracket_text, exceptions, is_wide, point_text, ranges_text, where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport
 from cpugpu_tui.report.segments import (

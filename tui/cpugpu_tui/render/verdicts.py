@@ -18,14 +18,14 @@ from cpugpu_tui.model import (
     TOO_CLOSE,
     Ceilings,
 )
-from cpugpu_tui.render.sweep_words import reason_words
+from cpugpu_tui.render.crossover_words import reason_words
 from cpugpu_tui.report.report import is_known, judged
 from cpugpu_tui.report.segments import CLOSE, CONTRADICTED, MARGIN, NOISY, ONE_START, UNSURE
 from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
 from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
-from cpugpu_tui.state.beside import INTERPOLATED
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.recorded_gpu import INTERPOLATED
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.transfer import link_of

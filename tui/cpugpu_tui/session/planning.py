@@ -41,7 +41,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
     found = [_cases(preset, sizes, known, request, searched=searched) for preset in presets]
     cases = tuple(dict.fromkeys(chain(*found)))  # presets may share cases
     if reference is not None:
-        from cpugpu_tui.state.beside import require_recorded  # not before the app's first frame
+        from cpugpu_tui.state.recorded_gpu import require_recorded  # not before the app's first frame
 
         require_recorded(request.beside or "", reference.reference, cases)
     if len(cases) > MAX_CASES:

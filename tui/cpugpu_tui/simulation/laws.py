@@ -15,7 +15,7 @@ from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.model import Case, CoreUse, CoreUser, Device, EventClock, GpuProcess, Reading, Simulation
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.simulation.simulated_events import VirtualClock
-from cpugpu_tui.timing.edges import GPU_TICK_NS
+from cpugpu_tui.timing.device_readings import GPU_TICK_NS
 from cpugpu_tui.timing.host_watch import Disturbance
 from cpugpu_tui.timing.timers.gpu_link import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
 from cpugpu_tui.workloads import Costs

@@ -12,8 +12,8 @@ from cpugpu_tui.decide.interval import Correlation, Pool
 from cpugpu_tui.decide.next_size import is_clear, is_futile, is_settled
 from cpugpu_tui.decide.verdict import case_correlation, is_converged, is_usable
 from cpugpu_tui.timing.channel import Control, Emit
+from cpugpu_tui.timing.device_readings import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, compare_runs, core_waits, open_mark
-from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.timing.host_watch import UNTIMED, is_starved
 from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Singles, Stopped, Timer, now
 from cpugpu_tui.timing.timers.timed_operation import Reporter

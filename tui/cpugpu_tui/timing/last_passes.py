@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     Reading,
 )
 from cpugpu_tui.timing.channel import Control, Emit
-from cpugpu_tui.timing.edges import Meter, energy_between
+from cpugpu_tui.timing.device_readings import Meter, energy_between
 from cpugpu_tui.timing.timers import Machine, Watcher
 from cpugpu_tui.timing.torch_devices import first_line
 from cpugpu_tui.workloads import is_compiled

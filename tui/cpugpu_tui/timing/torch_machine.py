@@ -18,7 +18,7 @@ from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.processes import children
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.compiling import compile_step, require_compiled
-from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
+from cpugpu_tui.timing.device_readings import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.own_code import check_later_call, examine

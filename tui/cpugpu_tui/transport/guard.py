@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.transport.agent_output import BadEvent, Garbage, decode
-from cpugpu_tui.transport.plausible import MOST_DEVICES, fault
+from cpugpu_tui.transport.event_checks import MOST_DEVICES, fault
 
 STRAY_LINES, STRAY_BYTES = 10_000, 16_000_000
 """Most lines and bytes on stdout that are not events, such as login banners and library output."""

@@ -163,7 +163,7 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
 
 def _cell(key: str, run: RunState, row: Row, glyphs: Glyphs, role: str) -> Spans:
     """Return a column's text in the signs of this terminal; missing values are dimmed."""
-    text = COLUMNS[key].text(run, row)
+    text = COLUMNS[key].text(run, row).replace("×)", ")")  # an interval in brackets would need another cell
     return ((spelled(text.replace(IMPOSSIBLE, f"{BAD} "), glyphs), "muted" if text == NONE else role),)
 
 

@@ -24,7 +24,7 @@ async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path):
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             await run_to_its_end(pilot)
-            await reads(pilot, "*matmul 64", "Not saved yet: The database", "Close that program")
+            await reads(pilot, "*64", "Not saved yet: The database", "Close that program")
             (row,) = app.state.run.rows.values()
             assert not row.saved
             assert app.state.run.run.number is None
@@ -36,7 +36,7 @@ async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path):
         assert app.state.run.run.number == 1
         assert all(row.saved for row in app.state.run.rows.values())
         await reads(pilot, "done, 1 case")
-        assert "*matmul" not in joined(screen_lines(pilot))
+        assert "*64" not in joined(screen_lines(pilot))
         assert "Not saved" not in joined(screen_lines(pilot))
     with closing(Store.open(path)) as store:
         (run,) = store.runs()

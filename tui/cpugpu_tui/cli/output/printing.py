@@ -91,8 +91,8 @@ def print_answer(state: RunState, **host: str) -> None:
 
     from cpugpu_tui.model import RECORDED
     from cpugpu_tui.render.answers import as_data, survey_data
-    from cpugpu_tui.state.beside import with_recorded
     from cpugpu_tui.state.condition import conditions_data
+    from cpugpu_tui.state.recorded_gpu import with_recorded
 
     state = with_recorded(state)
     host |= {RECORDED: state.gpu.label} if state.gpu is not None and state.gpu.name == RECORDED else {}

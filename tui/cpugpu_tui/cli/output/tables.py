@@ -22,7 +22,7 @@ from cpugpu_tui.render.receipts import code_lines
 from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import LEGEND, below_table, heading, starts_text, table_lines
 from cpugpu_tui.session.repeat import repeat_commands
-from cpugpu_tui.state.beside import is_offered, with_recorded
+from cpugpu_tui.state.recorded_gpu import is_offered, with_recorded
 from cpugpu_tui.state.reference import OFFERED
 from cpugpu_tui.state.state import Row, RunState
 

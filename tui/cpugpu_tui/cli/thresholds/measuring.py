@@ -25,7 +25,7 @@ from cpugpu_tui.export.thresholds import named, operation_of, operations, requir
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Case, Found, typed_name, work_name
 from cpugpu_tui.model.quantities import joined, share_text, size_text
-from cpugpu_tui.render.sweep_words import span_text
+from cpugpu_tui.render.crossover_words import span_text
 from cpugpu_tui.session.endings import error_of
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.model import RECORDED, RECORDED_GPU, SweepKey, work_name
 from cpugpu_tui.model.quantities import count_of, named, size_text, time_text
+from cpugpu_tui.render.crossover_words import bracket_text, is_wide, point_text, where
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
-from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_text, where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import axis_of, is_column, sweep_in
 from cpugpu_tui.state.state import Row, RunState, threads_of

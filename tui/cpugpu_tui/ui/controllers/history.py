@@ -13,7 +13,7 @@ from textual.timer import Timer
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.session.repeat import repeat_text, why_no_command
-from cpugpu_tui.state.beside import with_recorded
+from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.ui.app_state import SavedRunView
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages
 from cpugpu_tui.ui.live.saved_runs import OpenedRun, SavedRuns, ago

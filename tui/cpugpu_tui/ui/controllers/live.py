@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError, UnfitError
-from cpugpu_tui.state.beside import with_recorded
+from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live import messages

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import RECORDED_GPU, SweepKey, work_name
 from cpugpu_tui.render.answers import answer_lines, answers, leading_answers, lines_beside_table
+from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.render.curves import BY_KEY, finished_rows
 from cpugpu_tui.render.gpus import beside_words
 from cpugpu_tui.render.sentences import NARROW_PICTURE, PICTURE, cut_short, table_lines
-from cpugpu_tui.render.sweep_words import where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import is_column, sweep_in
 from cpugpu_tui.report.segments import ALL_EQUAL, NONE_TIMED, NOT_DECIDED, TOO_FEW, UP_TO

@@ -31,8 +31,8 @@ FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 6, 9, 41
 
 NUMBERS = {Key.CPU: TIME_WIDTH, Key.GPU: TIME_WIDTH, Key.SPEEDUP: 7}
 """Columns that are always shown."""
-JUDGED = {Key.PLUS_MINUS: 16, Key.VERDICT: 10}
-"""Interval and winner, `(0.0352–0.0480×)` and `✗ mismatch`."""
+JUDGED = {Key.PLUS_MINUS: 15, Key.VERDICT: 10}
+"""Interval and winner, `(0.0352–0.0480)` and `✗ mismatch`. With 16, 120 columns had no room for kernel times."""
 LIMITED, COPIES, PAPER, KERNELS = {Key.LIMIT: 13}, {Key.MOVED: 11}, {Key.WRITTEN: 13}, {Key.KERNEL: 12}
 RATES, ENERGIES, TAILS = (
     {Key.GFLOPS: 9, Key.GBS: 9}, {Key.CPU_ENERGY: 10, Key.GPU_ENERGY: 10}, {Key.CPU_P99: 8, Key.GPU_P99: 8}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.model import RECORDED
 from cpugpu_tui.model.quantities import count_of, factor, joined
+from cpugpu_tui.render.crossover_words import WITHIN_START, ends_text
 from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
-from cpugpu_tui.render.sweep_words import WITHIN_START, ends_text
 from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.state import UNSAVED, Row, RunState

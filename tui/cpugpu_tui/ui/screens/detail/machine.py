@@ -9,8 +9,8 @@ from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import DEVICE, Reading
 from cpugpu_tui.model.quantities import gib, percent, significant, time_text
 from cpugpu_tui.model.throttling import ALARMING, NORMAL
+from cpugpu_tui.render.crossover_words import speedup_text
 from cpugpu_tui.render.gpus import WORKLOAD, Matrix, matrices, peer_sentences, row_standings, several
-from cpugpu_tui.render.sweep_words import speedup_text
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes

@@ -12,7 +12,7 @@ from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE,
 from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, share_text, significant, time_text
 from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
-from cpugpu_tui.render.sweep_words import reason_words, speedup_text
+from cpugpu_tui.render.crossover_words import reason_words, speedup_text
 from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, winner, written
 from cpugpu_tui.report.report import decomposition_of, judged
 from cpugpu_tui.report.segments import Size
