@@ -129,6 +129,14 @@ def print_notice(text: object) -> None:
     print(shown(str(text), 2 * LONGEST_NOTICE), file=sys.stderr)
 
 
+def home_path(path: str | os.PathLike[str]) -> str:
+    """Return a path with its `~` replaced, or as it is: a null byte behind it raises ValueError."""
+    try:
+        return os.path.expanduser(os.fspath(path))
+    except ValueError:
+        return os.fspath(path)
+
+
 def kind_of(path: str | os.PathLike[str]) -> str:
     """Return what is at a path: `a file`, `a folder`, `a device or a pipe`; empty if nothing, or if nobody may look."""
     try:

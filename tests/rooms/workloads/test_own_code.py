@@ -21,7 +21,8 @@ def made(statement, *setup, n=8, dtype=torch.float32):
 @pytest.mark.parametrize(
     ("statement", "setup", "named"),
     [("x @", "", "x @"), ("x", "y = (", "setup"), ("", "", "statement"), ("x\ny", "", "one line"),
-     ("x", "#" * (LONGEST + 1), f"{LONGEST:,}"), ("x\0", "", "statement")],
+     ("x", "#" * (LONGEST + 1), f"{LONGEST:,}"), ("x\0", "", "statement"),
+     ("~\0x:f", "", "statement"), ("~\0.py", "", "statement")],
 )  # fmt: skip
 def test_bad_code_is_refused_before_anything_runs(statement, setup, named):
     with pytest.raises(UsageError) as error:

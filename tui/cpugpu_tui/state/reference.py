@@ -19,7 +19,7 @@ import msgspec
 
 from cpugpu_tui import model
 from cpugpu_tui.config.paths import create_private_folder, data_dir, read_at_most
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, home_path
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.state.device_times import ROUND_METRICS
 from cpugpu_tui.state.state import Row, RunState
@@ -181,7 +181,7 @@ def find(name: str) -> Found:
     Raises:
         UsageError: there is none, or the file is not a reference, is damaged, too large or of another version.
     """
-    known, path = shipped(), Path(name).expanduser()
+    known, path = shipped(), Path(home_path(name))
     try:
         data = known.get(name.lower()) or read_at_most(path, MOST_BYTES)
     except (OSError, ValueError) as error:

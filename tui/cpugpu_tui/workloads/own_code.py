@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 
-from cpugpu_tui.errors import UsageError, kind_of
+from cpugpu_tui.errors import UsageError, home_path, kind_of
 from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.caller_code import caller_code
@@ -56,16 +56,16 @@ def own_code(
     lines = tuple(line.expandtabs(4).rstrip() for line in setup.strip("\n").splitlines())
     statement = statement.strip()
     target = target or parse_target(statement)
-    if target is None and statement.endswith(".py") and os.path.isfile(os.path.expanduser(statement)):
+    if target is None and statement.endswith(".py") and os.path.isfile(home_path(statement)):
         raise UsageError(f"{quote(statement)} is a file.", f"Name a function that it defines: {statement}:FUNCTION.")
     file, _, name = statement.rpartition(":")
-    if target is None and name.isidentifier() and (kind := kind_of(os.path.expanduser(file))):
+    if target is None and name.isidentifier() and (kind := kind_of(home_path(file))):
         raise UsageError(
             f"{quote(file)} is {kind}, not a file of Python.", f"Name a file that ends in .py: FILE.py:{name}."
         )
     sha256 = ""
     if target and target[0].endswith(".py"):
-        path = os.path.abspath(os.path.expanduser(target[0]))
+        path = os.path.abspath(home_path(target[0]))
         target, sha256 = (path, target[1]), hash_of_file(path)
         _require_function(path, target[1])
     if len(statement) + sum(map(len, lines)) > LONGEST:
