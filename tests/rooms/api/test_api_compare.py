@@ -23,7 +23,7 @@ from cpugpu_tui.compare.in_turn import Played
 
 
 class Cell(io.StringIO):
-    """The stream of a notebook, which is no terminal."""
+    """The stream of a notebook, which is not a terminal."""
 
 
 SETUP = "x = torch.rand(n, n)"

@@ -76,7 +76,6 @@ class ThreadWaits:
     def __init__(self, root: str = "/") -> None:
         self._tasks = Path(root, TASKS)
         self._descriptors: dict[int, int] = {}
-        self._timing: set[int] = set()
         self._links = 0
         self._before: dict[int, tuple[int, int]] = {}
         self._began_ns = 0
@@ -84,7 +83,7 @@ class ThreadWaits:
     def begin(self, *, own_only: bool = False) -> None:
         """Begin a window over the present timing threads, or only the calling thread."""
         self._discover()
-        self._before = self._read({threading.get_native_id()} if own_only else self._timing)
+        self._before = self._read({threading.get_native_id()} if own_only else timing_threads(self._descriptors))
         self._began_ns = perf_counter_ns()
 
     def end(self) -> Waited | None:
@@ -114,7 +113,6 @@ class ThreadWaits:
         for tid in tasks - self._descriptors.keys():
             with suppress(OSError):
                 self._descriptors[tid] = os.open(self._tasks / str(tid) / "schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        self._timing = timing_threads(self._descriptors)
 
     def _read(self, tids: Collection[int]) -> dict[int, tuple[int, int]]:
         found: dict[int, tuple[int, int]] = {}

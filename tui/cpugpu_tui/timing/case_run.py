@@ -354,10 +354,9 @@ class CaseRun:
         return self.runs[0].estimate_ns / slowest_ns
 
     def _half_round(self, run: DeviceRun) -> model.DeviceSampled:
-        readiness = (
-            Readiness() if run.is_timed_once else run.timer.ready(run.operation, run.discarded_calls(self._plan))
-        )
+        readiness = Readiness()
         if not run.is_timed_once:
+            readiness = run.timer.ready(run.operation, run.discarded_calls(self._plan))
             run.run_discarded_block(readiness, self._plan)
         # A case that is timed once was timed in the first call or in warm-up.
         watcher = None if run.is_timed_once else self._machine.watcher(run.name)
