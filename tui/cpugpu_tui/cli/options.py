@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import typer
 
-from cpugpu_tui.errors import UsageError, kind_of
+from cpugpu_tui.errors import UsageError, home_path, kind_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
@@ -79,9 +79,9 @@ def refuse_same_file(context: typer.Context, values: Mapping[str, Any]) -> None:
     for each in context.command.params:
         value, called = values.get(each.name or ""), _written(each)
         for path in value if isinstance(value, (list, tuple)) else (value,):
-            kind = kind_of(os.path.expanduser(path)) if isinstance(path, Path) else "no path"
+            kind = kind_of(home_path(path)) if isinstance(path, Path) else "no path"
             if kind in ("", "a file"):
-                place = os.path.abspath(os.path.expanduser(path))
+                place = os.path.abspath(home_path(path))
                 other = named.setdefault(os.path.realpath(place) if kind else place, called)
                 if other != called:
                     raise UsageError(f"{other} and {called} name the same file, {path}.", "Give each its own file.")

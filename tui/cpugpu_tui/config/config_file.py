@@ -13,6 +13,7 @@ from cpugpu_tui.config.parsing import check_device, full_dtype, parse_bands, par
 from cpugpu_tui.config.settings import KEYS, Config, Key, KeyLine, Value
 from cpugpu_tui.config.sizes import parse_sizes
 from cpugpu_tui.config.validation import Text, Texts, TomlFile
+from cpugpu_tui.errors import home_path
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DTYPES
 from cpugpu_tui.workloads import PRESETS, Part, Preset, catalogue
@@ -78,7 +79,7 @@ def _value(file: TomlFile, key: Key, given: Any) -> Value:
         for text in texts:
             file.parsed((key.name,), partial(check_device, text))
     if key.is_path:
-        texts = [os.path.normpath(os.path.join(file.path.parent, os.path.expanduser(text))) for text in texts]
+        texts = [os.path.normpath(os.path.join(file.path.parent, home_path(text))) for text in texts]
     return tuple(texts) if key.is_list else texts[0]
 
 

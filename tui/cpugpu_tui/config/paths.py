@@ -16,7 +16,7 @@ from pathlib import Path
 
 import platformdirs
 
-from cpugpu_tui.errors import StoreError, UsageError, kind_of
+from cpugpu_tui.errors import StoreError, UsageError, home_path, kind_of
 from cpugpu_tui.machine.text import printable
 
 APP = "cpugpu-tui"
@@ -68,7 +68,7 @@ def database_path(override: Path | None = None) -> Path:
         StoreError: the name is invalid, or its folder cannot be searched.
     """
     named = str(override) if override is not None else os.environ.get(DATABASE_VARIABLE, "")
-    path = Path(os.path.expanduser(named)) if named else default_database_path()
+    path = Path(home_path(named)) if named else default_database_path()
     try:
         path.exists()  # may raise; checked once here, so that later callers need not
     except (OSError, ValueError) as error:
@@ -84,7 +84,7 @@ def absolute(text: str) -> str:
     Raises:
         UsageError: the path is not UTF-8, so it cannot be sent to an agent.
     """
-    path = os.path.abspath(os.path.expanduser(text))
+    path = os.path.abspath(home_path(text))
     if not path.isprintable() and any("\ud800" <= character <= "\udfff" for character in path):
         raise UsageError(f"The path {os.fsencode(path)!r} is not UTF-8.", "Rename that folder, or use another one.")
     return path

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.config import paths
-from cpugpu_tui.errors import UsageError, kind_of
+from cpugpu_tui.errors import UsageError, home_path, kind_of
 from cpugpu_tui.timing.channel import CODE, FILE, INSTALLED
 from cpugpu_tui.workloads import PRESETS, Preset, catalogue
 
@@ -177,8 +177,8 @@ def completions(text: str) -> list[str]:
     if not colon:
         return _files(path)
     try:
-        facts = os.stat(os.path.expanduser(path))
-        found = _functions(os.path.expanduser(path), facts.st_mtime_ns, facts.st_size) if path.endswith(".py") else ()
+        facts = os.stat(home_path(path))
+        found = _functions(home_path(path), facts.st_mtime_ns, facts.st_size) if path.endswith(".py") else ()
     except OSError:
         return []
     return [f"{path}:{each}" for each in found if each.startswith(name)][:MOST]
@@ -188,7 +188,7 @@ def _files(path: str) -> list[str]:
     """Return the Python files whose paths begin like this, then the folders."""
     folder, start = os.path.split(path)
     try:
-        with os.scandir(os.path.expanduser(folder) or ".") as entries:
+        with os.scandir(home_path(folder) or ".") as entries:
             found = [(each.name, each.is_dir()) for each in entries if each.name.startswith(start)]
     except (OSError, ValueError):
         return []

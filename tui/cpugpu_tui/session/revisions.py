@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, home_path
 
 MOST_BYTES = 500_000_000
 """Size of a revision that is written to the temporary folder: what comes along is not known before the file runs."""
@@ -27,7 +27,7 @@ def file_of_revision(file: str, revision: str, folder: Path) -> tuple[str, str]:
     Raises:
         UsageError: `file` is in no repository, git is missing, or there is no such revision, or no such file in it.
     """
-    path = Path(os.path.realpath(os.path.expanduser(file)))
+    path = Path(os.path.realpath(home_path(file)))
     root, trouble = _git(path.parent, "rev-parse", "--show-toplevel")
     if not root:
         raise UsageError(f"git finds no repository of {file}: {trouble}.", OTHERWISE)

@@ -16,7 +16,7 @@ from itertools import product
 
 from cpugpu_tui.config.hosts import host_of
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, home_path
 from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.repeat import let_texts, pair_words
 from cpugpu_tui.session.request import PlanRequest
@@ -199,7 +199,7 @@ def statement_of(code: OwnCode) -> str:
 
 
 def _absolute_path(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))
+    return os.path.abspath(home_path(path))
 
 
 def as_of_now(code: OwnCode) -> OwnCode:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError, kind_of
+from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError, home_path, kind_of
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport import launchers
 from cpugpu_tui.transport.agent_output import AgentExited
@@ -111,7 +110,7 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
     if python is None:
         # -P keeps a stray torch.py in the current folder from being imported.
         return [sys.executable, "-P", "-m", "cpugpu_tui.agent"], ()
-    path = os.path.expanduser(python)
+    path = home_path(python)
     found = shutil.which(path)
     if found is None:
         kind = kind_of(path)

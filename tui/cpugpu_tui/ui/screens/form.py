@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -16,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from cpugpu_tui.compare.series import checked_baseline
-from cpugpu_tui.errors import CpuGpuError, UsageError
+from cpugpu_tui.errors import CpuGpuError, UsageError, home_path
 from cpugpu_tui.export import formats, target
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -257,7 +256,7 @@ class ExportForm(LineBox[Path]):
     def check(self, text: str, *, is_final: bool) -> Path | None:
         """Show an unknown suffix at once. What needs the disk is checked when enter is pressed."""
         # `Path.expanduser` raises for an unknown user; this does not.
-        path, asked, self._asked = Path(os.path.expanduser(text)), self._asked, None
+        path, asked, self._asked = Path(home_path(text)), self._asked, None
         suffixes = ", ".join(formats.SUFFIXES.values())
         told = f"The suffix sets the format: {suffixes}. A file named thresholds.json gets crossovers for programs."
         role = "muted"
