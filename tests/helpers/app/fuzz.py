@@ -265,7 +265,7 @@ class Visit:
         for _ in range(PRESSES_TO_QUIT):
             send_at_once(self.app, "ctrl+c")
             await self._rest(pilot)
-            if self.app.leaving.exit_code is not None:
+            if self.app.exit_code is not None:
                 break
         else:
             where = f"{self.app.screen} is open, {self.app.focused} has the keys"

@@ -19,7 +19,6 @@ from textual.widgets import DataTable
 
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
-from cpugpu_tui.ui.controllers.app_port import main_screen
 from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
 from cpugpu_tui.ui.controllers.history import Exporting, History, envelope
 from cpugpu_tui.ui.controllers.live import Live
@@ -166,7 +165,7 @@ class CpuGpuApp(Shell[AppResult]):
 
     async def _open_backend(self) -> None:
         """Add the table, then open the backend on a thread, whose imports would delay it."""
-        main = main_screen(self)
+        main = self.main_screen
         if main is not None and not self.ends:
             await main.add_timings()
         # Objects made so far stay: without them a full collection is short. `open_app` disabled collections.
@@ -198,7 +197,7 @@ class CpuGpuApp(Shell[AppResult]):
         return True if command is None or command.possible(self.state.situation) else None
 
     def _close_in_panes(self) -> bool:
-        main = main_screen(self)
+        main = self.main_screen
         return main is not None and main.close_one()
 
     @on(DataTable.RowHighlighted, "#timing-table")
@@ -220,7 +219,7 @@ class CpuGpuApp(Shell[AppResult]):
     async def on_event(self, event: events.Event) -> None:
         """Open the paint gate for keys, resizes, pastes and clicks."""
         answered = events.Key | events.Resize | events.Paste | events.MouseEvent
-        if isinstance(event, answered) and self.leaving.exit_code is None:
+        if isinstance(event, answered) and self.exit_code is None:
             self.gate.open_window()
         if not isinstance(event, events.Resize):
             await super().on_event(event)
@@ -251,7 +250,7 @@ class CpuGpuApp(Shell[AppResult]):
         self.call_after_refresh(self._restyle)
 
     def _restyle(self) -> None:
-        main = main_screen(self)
+        main = self.main_screen
         if main is not None:
             main.restyle()
 

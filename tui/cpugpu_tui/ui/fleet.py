@@ -13,7 +13,6 @@ from cpugpu_tui.session.fleet_running import Deliver, Fleet
 from cpugpu_tui.session.fleet_state import FleetState, Told
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState, FleetOptions
-from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.controllers.paging import Leaving, Paging
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
@@ -24,9 +23,9 @@ from cpugpu_tui.ui.shell import Shell
 class FleetRunning:
     """Replaces `Running` in the app of a fleet."""
 
-    def __init__(self, port: Port, fleet: Fleet, state: FleetState, also: Deliver) -> None:
+    def __init__(self, app: Shell[Any], fleet: Fleet, state: FleetState, also: Deliver) -> None:
         """Run `fleet`; `also` receives every event too, on the fleet's thread."""
-        self._port, self._fleet, self._also = port, fleet, also
+        self._app, self._fleet, self._also = app, fleet, also
         self.fleet_state = self._shown = state
         """The state so far; the fleet's thread replaces it as a whole."""
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
@@ -67,17 +66,17 @@ class FleetRunning:
 
     def look(self) -> None:
         """Show the current state; ring the bell when the last host is done."""
-        before, state = self._port.state.situation, self.fleet_state
+        before, state = self._app.state.situation, self.fleet_state
         situation = before._replace(live=not self.is_over, stopping=self._fleet.stopping)
         if self._shown is state and situation == before:
             return
         if before.live and not situation.live:
-            self._port.bell()
+            self._app.bell()
         self._shown = state
-        for screen in self._port.screen_stack:
+        for screen in self._app.screen_stack:
             if isinstance(screen, FleetList):
                 screen.show_fleet(state)
-        self._port.change(situation=situation)
+        self._app.change(situation=situation)
 
 
 LOOK_S = 0.5

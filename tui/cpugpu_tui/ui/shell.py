@@ -11,6 +11,7 @@ from textual import events, on
 from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.screen import Screen
 from textual.scrollbar import ScrollBarRender
 from textual.timer import Timer
 from textual.types import CSSPathType
@@ -19,10 +20,11 @@ from textual.worker import Worker, WorkerState
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app_state import AppState, FleetOptions
-from cpugpu_tui.ui.controllers.paging import Leaving
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.terminal.guard import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 from cpugpu_tui.ui.themes import legible
@@ -42,7 +44,7 @@ Result = TypeVar("Result")
 
 
 class Shell(WatchedApp[Result]):
-    """An app without controllers; `Port` is its interface for them."""
+    """An app without controllers, as these see it."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -54,8 +56,8 @@ class Shell(WatchedApp[Result]):
     """Characters that this terminal can show."""
     signals: LoopSignals | None = None
     """Passes signals on; set by `start` on a terminal."""
-    leaving: Leaving
-    """Controller of quitting; made by the subclass."""
+    exit_code: int | None = None
+    """Exit code once the app is quitting; None before."""
 
     def __init__(
         self, options: FleetOptions, glyphs: Glyphs, state: AppState, *, theme: str = themes.DEFAULT_THEME,
@@ -78,7 +80,10 @@ class Shell(WatchedApp[Result]):
         self.set_class(self.no_color, "-nocolor")
         self.set_keymap(options.keymap.for_textual())
         folder = options.config_dir / "themes" if options.config_dir is not None else None
-        self.themes = Themes(self, self, folder, self.is_timing, sixteen_colours=sixteen_colours)
+        self.themes = Themes(
+            self, glyphs, folder, self.is_timing, lambda notice: self.change(theme_notice=notice),
+            sixteen_colours=sixteen_colours,
+        )  # fmt: skip
         self.state = replace(self.state, theme_notice=self.themes.start(options.theme or theme))
 
     def is_timing(self) -> bool:
@@ -127,6 +132,23 @@ class Shell(WatchedApp[Result]):
         """Close a screen together with its message."""
         self._hush()
         return super().pop_screen()
+
+    def toggle(self, kind: type[Screen[Any]], make: Callable[[], Screen[Any]]) -> None:
+        """Open a screen, or close it if it is on top."""
+        if isinstance(self.screen, kind):
+            self.pop_screen()
+        else:
+            self.push_screen(make())
+
+    def close_pages(self) -> None:
+        """Close every page over the main screen."""
+        while isinstance(self.screen, Page):
+            self.pop_screen()
+
+    @property
+    def main_screen(self) -> MainScreen | None:
+        """The main screen, even if it is covered; None while the app closes."""
+        return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
 
     def _hush(self) -> None:
         if self.state.key_result and not self._notice_stays:
@@ -183,12 +205,12 @@ class Shell(WatchedApp[Result]):
 
     async def on_event(self, event: events.Event) -> None:
         """Ignore keys once the app is quitting: a new run would be cut off."""
-        if self.leaving.exit_code is None or not isinstance(event, events.Key):
+        if self.exit_code is None or not isinstance(event, events.Key):
             await super().on_event(event)
 
     async def action_quit(self) -> None:
         """Quit like the quit key. Textual's own ctrl+q would neither ask nor stop the run."""
-        self.leaving.ask()
+        await self.action_do("leaving.ask")
 
     # ---------------------------------------------------------------- how it is drawn
 

@@ -1,1 +1,1 @@
-"""The actions of the app, by topic; controllers use the app through `Port` only."""
+"""The actions of the app, by topic; controllers use the app through `Shell` only."""

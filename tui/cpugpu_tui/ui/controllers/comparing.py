@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import ParentRun
-from cpugpu_tui.ui.controllers.app_port import Port, toggle
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import PairChosen, SeriesEnded
 from cpugpu_tui.ui.live.saved_runs import BASELINE, QuietReader, age_text
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.shell import Shell
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -35,8 +35,8 @@ KEPT_PLANS = 8
 class Repeating:
     """Keeps the last series of each plan; reads earlier ones only after a run."""
 
-    def __init__(self, port: Port, reader: QuietReader) -> None:
-        self._port, self._reader = port, reader
+    def __init__(self, app: Shell[Any], reader: QuietReader) -> None:
+        self._app, self._reader = app, reader
         self._last: dict[Plan, Series] = {}
         """Plan without its incidental fields (`same_work`) → its last series with a finished run of this app."""
         self._base: Series | None = None
@@ -47,17 +47,17 @@ class Repeating:
 
     def count(self, digit: int) -> None:
         """Add a digit to the number of runs that the next key starts; a third digit starts over."""
-        state = self._port.state
-        if not isinstance(self._port.screen, MainScreen) or not state.situation.may_start:
+        state = self._app.state
+        if not isinstance(self._app.screen, MainScreen) or not state.situation.may_start:
             return
         count = 10 * state.count + digit
-        self._port.change(count=count if count <= MOST_COUNT else digit)
+        self._app.change(count=count if count <= MOST_COUNT else digit)
 
     def drop_count(self) -> bool:
         """Clear the count; return False if none was typed."""
-        if not self._port.state.count:
+        if not self._app.state.count:
             return False
-        self._port.change(count=0)
+        self._app.change(count=0)
         return True
 
     # ---------------------------------------------------------------- one row
@@ -66,7 +66,7 @@ class Repeating:
         """Return the plan of the highlighted row alone and the run it belongs to; None without a row."""
         from cpugpu_tui.compare.changes import plan_of_row
 
-        state = self._port.state
+        state = self._app.state
         parent = state.parent or ParentRun(state.run, state.changes)
         row = state.run.rows.get(state.cursor or "")
         if row is None or parent.run.run is None:
@@ -75,10 +75,10 @@ class Repeating:
 
     def return_to_parent(self) -> bool:
         """Show the run whose row was run alone; return False if no such row is shown."""
-        parent = self._port.state.parent
-        if parent is None or self._port.state.situation.live:
+        parent = self._app.state.parent
+        if parent is None or self._app.state.situation.live:
             return False
-        self._port.change(run=parent.run, changes=parent.changes, parent=None, cursor=None)
+        self._app.change(run=parent.run, changes=parent.changes, parent=None, cursor=None)
         return True
 
     # ---------------------------------------------------------------- what changed
@@ -101,7 +101,7 @@ class Repeating:
         from cpugpu_tui.compare.changes import Changes, same_work
         from cpugpu_tui.state.folding import measured_state
 
-        known, started = self._port.state.changes, run.run
+        known, started = self._app.state.changes, run.run
         if started is None:
             return known
         if known is None or known.run_id != started.run_id:
@@ -133,14 +133,14 @@ class Repeating:
 
     def look_before(self, _: SeriesEnded) -> None:
         """Read the previous series if this app has not measured it."""
-        state = self._port.state
+        state = self._app.state
         run, changes = state.run, state.changes
         wanted = changes is not None and changes.base is None and run.run is not None
         if not wanted or state.quitting or state.calibrating or state.past is not None:
             return
         # Errors are ignored: without a history, or once the next run has begun, nothing can be compared.
         latest = state.own.telemetry.latest
-        self._port.in_background("before", lambda: self._before(run, latest), self._know_before, lambda _: None)
+        self._app.in_background("before", lambda: self._before(run, latest), self._know_before, lambda _: None)
 
     def _before(self, run: RunState, latest: model.TelemetryRead | None) -> tuple[str, Series, str] | None:
         """Return the run id, the previous series and a remark; called on a thread, reads between runs only."""
@@ -158,12 +158,12 @@ class Repeating:
 
     def _know_before(self, found: tuple[str, Series, str] | None) -> None:
         """Show the previous series, unless another run has begun."""
-        changes, started = self._port.state.changes, self._port.state.own.run.run
+        changes, started = self._app.state.changes, self._app.state.own.run.run
         if found is None or changes is None or changes.run_id != found[0] or started is None:
             return
         _, base, remark = found
         age = age_text(base.runs[-1].started_wall_ns, started.wall_ns)
-        self._port.change(changes=replace(changes, base=base, age=age, remark=remark))
+        self._app.change(changes=replace(changes, base=base, age=age, remark=remark))
 
 
 IS_BASELINE = "is baseline {name}"
@@ -174,40 +174,40 @@ NONE_BEFORE = "{name} has only this series. Run it again to compare."
 class Comparing:
     """Reads series on threads, between runs only."""
 
-    def __init__(self, port: Port, bridge: Bridge, reader: QuietReader) -> None:
-        self._port, self._bridge, self._reader = port, bridge, reader
+    def __init__(self, app: Shell[Any], bridge: Bridge, reader: QuietReader) -> None:
+        self._app, self._bridge, self._reader = app, bridge, reader
 
     def toggle(self) -> None:
         """Open or close the comparison of the shown run with an earlier series."""
         from cpugpu_tui.ui.screens.compare import Compared, CompareScreen
 
-        run = self._port.state.run
+        run = self._app.state.run
 
         def read(place: int) -> Compared:
-            duet, shown = self._bridge.duet, self._port.state.run.run
+            duet, shown = self._bridge.duet, self._app.state.run.run
             if duet is not None and shown is not None and shown.run_id == duet.run_id:
                 return Compared(duet.found, duet.problem, 0, 1)
             return compared(self._bridge.history(), self._reader, run, place)
 
-        toggle(self._port, CompareScreen, lambda: CompareScreen(self._port.state, self._port.glyphs, read))
+        self._app.toggle(CompareScreen, lambda: CompareScreen(self._app.state, self._app.glyphs, read))
 
     def toggle_claims(self) -> None:
         """Open or close the claims."""
         from cpugpu_tui.ui.screens.claims import ClaimsScreen
 
         read = self._bridge.backend.claim_points
-        toggle(self._port, ClaimsScreen, lambda: ClaimsScreen(self._port.state, self._port.glyphs, read))
+        self._app.toggle(ClaimsScreen, lambda: ClaimsScreen(self._app.state, self._app.glyphs, read))
 
     def toggle_noise(self) -> None:
         """Open or close the noise floor of this machine."""
         from cpugpu_tui.ui.screens.compare import NoiseScreen
 
-        port = self._port
+        app = self._app
 
         def read() -> Noise | None:
-            return noise_of(self._reader, simulated=port.state.simulated)
+            return noise_of(self._reader, simulated=app.state.simulated)
 
-        toggle(port, NoiseScreen, lambda: NoiseScreen(port.state, port.glyphs, read))
+        app.toggle(NoiseScreen, lambda: NoiseScreen(app.state, app.glyphs, read))
 
     def open_pair(self, message: PairChosen) -> None:
         """Open the comparison of two saved runs."""
@@ -216,18 +216,18 @@ class Comparing:
         def read(_: int) -> Compared:
             return compared_pair(self._bridge.history(), message.base, message.new)
 
-        self._port.push_screen(PairScreen(self._port.state, self._port.glyphs, read))
+        self._app.push_screen(PairScreen(self._app.state, self._app.glyphs, read))
 
     def set_baseline(self) -> None:
         """Ask for a name, and make the series of the shown run the baseline of this name."""
         from cpugpu_tui.ui.screens.form import BaselineBox
 
-        if self._port.state.run.run is not None:
-            self._port.push_screen(BaselineBox(BASELINE), self.name_baseline)
+        if self._app.state.run.run is not None:
+            self._app.push_screen(BaselineBox(BASELINE), self.name_baseline)
 
     def name_baseline(self, name: str | None) -> None:
         """Make the series of the shown run the baseline `name`; None changes nothing."""
-        run = self._port.state.run
+        run = self._app.state.run
         started = run.run
         if started is None or name is None:
             return
@@ -242,19 +242,19 @@ class Comparing:
 
     def compare_with_baseline(self, _: SeriesEnded) -> None:
         """Compare the series that has ended with the baseline, if one is set."""
-        state = self._port.state
+        state = self._app.state
         run = state.run
         if run.run is None or state.quitting:
             return
         series_id = run.run.series_id
-        self._port.change(baseline=("", ""))
+        self._app.change(baseline=("", ""))
         self._in_background(lambda: (series_id, against_baseline(self._reader, run)))
 
     def _in_background(self, body: Callable[[], tuple[str, str]]) -> None:
         """Run `body` on a thread and show its result: the series' id and the text about the baseline."""
-        self._port.in_background(
-            "baseline", body, lambda found: self._port.change(baseline=found),
-            lambda error: self._port.change(problem=error),
+        self._app.in_background(
+            "baseline", body, lambda found: self._app.change(baseline=found),
+            lambda error: self._app.change(problem=error),
         )  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.session.repeat import repeat_text, why_no_command
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.ui.app_state import SavedRunView
-from cpugpu_tui.ui.controllers.app_port import Port, close_pages
 from cpugpu_tui.ui.live.saved_runs import OpenedRun, SavedRuns, ago
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.shell import Shell
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
@@ -32,9 +32,9 @@ FOLLOW_S = 1.0
 class History:
     """Shows saved runs in place of this terminal's run; between runs only, because reading disturbs timing."""
 
-    def __init__(self, port: Port, saved_runs: Callable[[], SavedRuns]) -> None:
+    def __init__(self, app: Shell[Any], saved_runs: Callable[[], SavedRuns]) -> None:
         """`saved_runs` is called on threads and waits until the history is open."""
-        self._port, self._saved_runs = port, saved_runs
+        self._app, self._saved_runs = app, saved_runs
         self._place: Place | None = None
         self._follower: Timer | None = None
         self._following = False
@@ -44,14 +44,14 @@ class History:
         from cpugpu_tui.ui.screens.history import HistoryScreen
         from cpugpu_tui.ui.screens.run_list import Place
 
-        port = self._port
-        if isinstance(port.screen, HistoryScreen):
-            port.pop_screen()
-        elif port.state.past is not None:
+        app = self._app
+        if isinstance(app.screen, HistoryScreen):
+            app.pop_screen()
+        elif app.state.past is not None:
             self.return_to_present()
         else:
             self._place = self._place or Place()
-            port.push_screen(HistoryScreen(port.state, port.glyphs, self._saved_runs, self._place))
+            app.push_screen(HistoryScreen(app.state, app.glyphs, self._saved_runs, self._place))
 
     # ---------------------------------------------------------------- opening
 
@@ -67,47 +67,47 @@ class History:
             return saved.open(known.number), saved.now_ns()
 
         def opened(found: tuple[OpenedRun, int]) -> None:
-            if not self._port.state.situation.live:
+            if not self._app.state.situation.live:
                 then(*found)
 
-        self._port.in_background("past", body, opened, self.refuse)
+        self._app.in_background("past", body, opened, self.refuse)
 
     def _put(self, opened: OpenedRun, now_ns: int) -> None:
         """Show a saved run in the panes, or its newer version."""
-        port, before = self._port, self._port.state.past
+        app, before = self._app, self._app.state.past
         if before is not None and before.summary.run_id != opened.summary.run_id:
             return
         first: dict[str, Any] = {}
         if before is None:
             first = {"what_if": RESIDENT, "cursor": None, "problem": None}
-            close_pages(port)
-            self._follower = port.set_interval(FOLLOW_S, self._follow)
+            app.close_pages()
+            self._follower = app.set_interval(FOLLOW_S, self._follow)
         ceilings = opened.run.run.plan.ceilings if opened.run.run is not None else ()
-        age, state = ago(opened.summary.started_wall_ns, now_ns), port.state
-        port.change(
+        age, state = ago(opened.summary.started_wall_ns, now_ns), app.state
+        app.change(
             **first, run=with_recorded(opened.run), telemetry=opened.telemetry, ceilings=ceilings,
             past=SavedRunView(opened.summary, age, state.own, before.notice if before else state.notice),
             situation=state.situation._replace(past=True, ran=True),
         )  # fmt: skip
-        if before is None and isinstance(port.screen, MainScreen):
-            port.screen.focus_timings()
+        if before is None and isinstance(app.screen, MainScreen):
+            app.screen.focus_timings()
 
     def refuse(self, error: CpuGpuError) -> None:
         """Show why a saved run cannot be opened or run again."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
         self._following = False
-        if isinstance(self._port.screen, HistoryScreen):
-            self._port.screen.post_message(HistoryScreen.Failed(error))
+        if isinstance(self._app.screen, HistoryScreen):
+            self._app.screen.post_message(HistoryScreen.Failed(error))
         else:
             self._stop_following()  # it was deleted or is broken; polling would repeat the error every second
-            self._port.change(problem=error)
+            self._app.change(problem=error)
 
     # ---------------------------------------------------------------- while it is shown
 
     def _follow(self) -> None:
         """Show what another terminal has added; of a finished run only the age changes."""
-        past = self._port.state.past
+        past = self._app.state.past
         if past is None or self._following:
             return
         if not past.is_live:
@@ -120,12 +120,12 @@ class History:
             saved = self._saved_runs()
             return saved.advanced(known), saved.now_ns()
 
-        self._port.in_background("past", body, self._show_more, self.refuse)
+        self._app.in_background("past", body, self._show_more, self.refuse)
 
     def _show_more(self, found: tuple[OpenedRun | None, int]) -> None:
         self._following = False
         opened, now_ns = found
-        state = self._port.state
+        state = self._app.state
         if state.situation.live or state.past is None:
             return  # a run began or the present one came back during the read
         if opened is None:
@@ -134,18 +134,18 @@ class History:
             self._put(opened, now_ns)
 
     def _show_age(self, now_ns: int) -> None:
-        past = self._port.state.past
+        past = self._app.state.past
         if past is not None and past.age != (age := ago(past.summary.started_wall_ns, now_ns)):
-            self._port.change(past=past._replace(age=age))
+            self._app.change(past=past._replace(age=age))
 
     def return_to_present(self) -> bool:
         """Show this terminal's run again; return False if it is shown already."""
         self._stop_following()
-        state = self._port.state
+        state = self._app.state
         if state.past is None:
             return False
         own = state.own
-        self._port.change(
+        self._app.change(
             past=None, run=own.run, telemetry=own.telemetry, ceilings=own.ceilings,
             what_if=RESIDENT, cursor=None, problem=None,
             situation=state.situation._replace(past=False, ran=own.run.run is not None),
@@ -161,8 +161,8 @@ class History:
         """Return to the panes and the present run, because something is about to run."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
-        if isinstance(self._port.screen, HistoryScreen):
-            self._port.pop_screen()
+        if isinstance(self._app.screen, HistoryScreen):
+            self._app.pop_screen()
         self.return_to_present()
 
 
@@ -197,39 +197,39 @@ def way(environ: Mapping[str, str]) -> str:
 class Exporting:
     """Exports the shown run; between runs only, because writing disturbs timing."""
 
-    def __init__(self, port: Port, saved_runs: Callable[[], SavedRuns], copy: Callable[[str], object]) -> None:
+    def __init__(self, app: Shell[Any], saved_runs: Callable[[], SavedRuns], copy: Callable[[str], object]) -> None:
         """`saved_runs` is called on threads; `copy` sends a text to the terminal's clipboard."""
-        self._port, self._saved_runs, self._copy = port, saved_runs, copy
+        self._app, self._saved_runs, self._copy = app, saved_runs, copy
 
     def copy_row(self) -> None:
         """Copy the highlighted row as a Markdown table to the terminal's clipboard (OSC 52)."""
         from cpugpu_tui.export.markdown import table
 
-        state = self._port.state
+        state = self._app.state
         row = state.run.rows.get(state.cursor or "")
         if row is None:
-            self._port.say("No row is highlighted.")
+            self._app.say("No row is highlighted.")
             return
         self._copy("\n".join([*table(state.run, [row]), ""]))
-        self._port.say(f"Row sent to the clipboard, if {way(os.environ)}.")
+        self._app.say(f"Row sent to the clipboard, if {way(os.environ)}.")
 
     def copy_command(self) -> None:
         """Copy the command that repeats the shown run to the terminal's clipboard."""
 
-        started = self._port.state.run.run
+        started = self._app.state.run.run
         if started is not None:
             command = repeat_text(started)
             if not command:
-                self._port.say(why_no_command(started))
+                self._app.say(why_no_command(started))
                 return
             self._copy(command)
-            self._port.say(f"Copied, if {way(os.environ)}: {command}")
+            self._app.say(f"Copied, if {way(os.environ)}: {command}")
 
     def ask(self) -> None:
         """Ask for a file and write the shown run."""
         from cpugpu_tui.ui.screens.form import ExportForm
 
-        started = self._port.state.run.run
+        started = self._app.state.run.run
         if started is None:
             return
 
@@ -237,7 +237,7 @@ class Exporting:
             if path is not None:
                 self.write(started.run_id, path)
 
-        self._port.push_screen(ExportForm(f"{started.plan.name}-{started.run_id}.md".replace(os.sep, "_")), write)
+        self._app.push_screen(ExportForm(f"{started.plan.name}-{started.run_id}.md".replace(os.sep, "_")), write)
 
     def write(self, run_id: str, path: Path) -> None:
         """Write a saved run in the format of the file's suffix, and show a notice."""
@@ -257,15 +257,15 @@ class Exporting:
             return path
 
         def written(path: Path) -> None:
-            self._port.say(f"Wrote {path}")
+            self._app.say(f"Wrote {path}")
             self.read_thresholds()
 
-        self._port.in_background("export", body, written, lambda error: self._port.change(problem=error))
+        self._app.in_background("export", body, written, lambda error: self._app.change(problem=error))
 
     def read_thresholds(self, _: object = None) -> None:
         """Read the file of thresholds in the current folder, if there is one. A damaged one counts as none."""
         # A pipe would be waited for, and in a folder without permission `Path.exists` raises.
-        if not os.path.isfile(THRESHOLDS) and self._port.state.thresholds is None:
+        if not os.path.isfile(THRESHOLDS) and self._app.state.thresholds is None:
             return
 
         def body() -> Thresholds | None:
@@ -277,6 +277,6 @@ class Exporting:
                 return None
 
         def keep(found: Thresholds | None) -> None:
-            self._port.change(thresholds=found)
+            self._app.change(thresholds=found)
 
-        self._port.in_background("thresholds", body, keep, lambda _: None)
+        self._app.in_background("thresholds", body, keep, lambda _: None)

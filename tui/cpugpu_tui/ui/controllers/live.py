@@ -11,11 +11,11 @@ from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.state import RunState, TelemetryState
-from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.panes.status import LONG_STEP_S
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.shell import Shell
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
@@ -29,21 +29,21 @@ class Live:
     """Handles the reports that arrive while the app is open."""
 
     def __init__(
-        self, port: Port, bridge: Bridge, gate: PaintGate, compared: Callable[[RunState], Changes | None]
+        self, app: Shell[Any], bridge: Bridge, gate: PaintGate, compared: Callable[[RunState], Changes | None]
     ) -> None:
         """Take events from `bridge`; `compared` returns the comparison of a run with earlier ones."""
-        self._port, self._bridge, self._gate, self._compared = port, bridge, gate, compared
+        self._app, self._bridge, self._gate, self._compared = app, bridge, gate, compared
         self._current: model.Progressed | None = None
         self._current_since_s = self.gap_s = self._started_s = time.monotonic()
 
     def begin(self, **changes: Any) -> None:
         """Prepare for a run that is about to start."""
         self._started_s = time.monotonic()
-        self._port.change(key_result="", **changes)  # an old notice would cover the progress
+        self._app.change(key_result="", **changes)  # an old notice would cover the progress
 
     def _folded(self, new: tuple[model.Event, ...]) -> dict[str, Any]:
         """Return the changes of the state that these events cause."""
-        state = self._port.state
+        state = self._app.state
         run, telemetry = folded(state.run, state.telemetry, new)
         now_s = time.monotonic()
         if run.current is not self._current:
@@ -55,67 +55,67 @@ class Live:
         if any(isinstance(event, model.RunStarted) for event in message.events):
             self._gate.hold()
         changes = self._folded(message.events)
-        situation = self._port.state.situation._replace(ran=changes["run"].run is not None)
+        situation = self._app.state.situation._replace(ran=changes["run"].run is not None)
         changes["changes"] = self._compared(changes["run"])
-        self._port.change(**changes, situation=situation, repeat_number=self._bridge.repeat_number)
+        self._app.change(**changes, situation=situation, repeat_number=self._bridge.repeat_number)
         self.gap_s = time.monotonic()
         self._gate.let_one_through("gap")
 
     def end_series(self, _: messages.SeriesEnded) -> None:
         """Allow repaints again, and ring the bell after a long run unless it is a demo."""
         self._gate.release()
-        self._port.situate(live=False, paused=False, stopping=False)
-        if self._port.state.quitting:
+        self._app.situate(live=False, paused=False, stopping=False)
+        if self._app.state.quitting:
             return
-        if time.monotonic() - self._started_s > BELL_S and not self._port.state.situation.demo:
-            self._port.bell()
-        self._port.set_terminal_title(f"cpugpu-tui: {self._port.state.run.status}")
+        if time.monotonic() - self._started_s > BELL_S and not self._app.state.situation.demo:
+            self._app.bell()
+        self._app.set_terminal_title(f"cpugpu-tui: {self._app.state.run.status}")
 
     def tick(self) -> None:
         """Update only the status line, once a second, during a long operation."""
-        port = self._port
-        if not self._gate.held or port.state.situation.paused or time.monotonic() - self.gap_s < LONG_STEP_S:
+        app = self._app
+        if not self._gate.held or app.state.situation.paused or time.monotonic() - self.gap_s < LONG_STEP_S:
             return
-        port.state = replace(port.state, **self._folded(self._bridge.take()))
-        if isinstance(port.screen, MainScreen):
-            port.screen.show_status(port.state)
+        app.state = replace(app.state, **self._folded(self._bridge.take()))
+        if isinstance(app.screen, MainScreen):
+            app.screen.show_status(app.state)
             self._gate.let_one_through("tick")
 
     # ---------------------------------------------------------------- beside the run
 
     def show_ceilings(self, message: messages.CeilingsKnown) -> None:
         """Show the last measured peak rates."""
-        self._port.state = self._port.state.with_own(ceilings=message.ceilings)
-        self._port.change(calibration_remark=message.remark, calibrating="")
+        self._app.state = self._app.state.with_own(ceilings=message.ceilings)
+        self._app.change(calibration_remark=message.remark, calibrating="")
 
     def show_calibration(self, message: messages.CalibrationAdvanced) -> None:
         """Show what is measured next for the machine card."""
         self._gate.hold()
-        self._port.change(calibrating=message.note)
+        self._app.change(calibrating=message.note)
         self._gate.let_one_through("gap")
 
     def show_telemetry(self, message: messages.TelemetryArrived) -> None:
         """Store a reading; it is shown unless a saved run is."""
-        state = self._port.state
-        self._port.state = state.with_own(telemetry=state.own.telemetry.apply(message.read))
-        self._port.change()
+        state = self._app.state
+        self._app.state = state.with_own(telemetry=state.own.telemetry.apply(message.read))
+        self._app.change()
 
     def meet_agent(self, message: messages.AgentReported) -> None:
         """Show whether runs can begin."""
         outcome = message.outcome
         if isinstance(outcome, model.Hello):
             problem = self._without_torch(outcome)
-            self._port.change(environment=outcome.environment, agent_ready=True, agent_wait="", problem=problem)
-        elif not self._port.state.situation.live:
-            self._port.change(problem=outcome, agent_ready=False, agent_wait="")
+            self._app.change(environment=outcome.environment, agent_ready=True, agent_wait="", problem=problem)
+        elif not self._app.state.situation.live:
+            self._app.change(problem=outcome, agent_ready=False, agent_wait="")
 
     def await_agent(self, message: messages.AgentAwaited) -> None:
         """Name the interpreter that takes long to start, until it is ready."""
-        self._port.change(agent_wait=message.text)
+        self._app.change(agent_wait=message.text)
 
     def _without_torch(self, hello: model.Hello) -> CpuGpuError | None:
         facts = hello.environment
-        if self._port.state.simulated or facts.get("torch") is not None:
+        if self._app.state.simulated or facts.get("torch") is not None:
             return None
         return UnfitError(
             f"{facts.get('interpreter', 'The interpreter')} cannot import torch: {facts.get('torch_error')}.",
@@ -124,13 +124,13 @@ class Live:
 
     def mark_unsaved(self, message: messages.SavingChanged) -> None:
         """Mark the rows that are not saved."""
-        state = replace(self._port.state, unsaved=message.unsaved)
-        self._port.state = state.with_own(run=state.as_saved(state.own.run))
-        self._port.change()
+        state = replace(self._app.state, unsaved=message.unsaved)
+        self._app.state = state.with_own(run=state.as_saved(state.own.run))
+        self._app.change()
 
     def notice(self, message: messages.NoticeGiven) -> None:
         """Show a lasting notice."""
-        self._port.change(notice=message.text)
+        self._app.change(notice=message.text)
 
 
 def folded(run: RunState, telemetry: TelemetryState, new: Iterable[model.Event]) -> tuple[RunState, TelemetryState]:

@@ -6,14 +6,14 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.repeat import code_sizes
 from cpugpu_tui.session.request import PlanRequest
-from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.panes.workload import WorkloadPane, bare
+from cpugpu_tui.ui.shell import Shell
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import OwnCode, Plan
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Consent:
     """Knows the code that the person typed or confirmed since the app opened, and asks about any other."""
 
-    def __init__(self, port: Port) -> None:
-        self._port = port
+    def __init__(self, app: Shell[Any]) -> None:
+        self._app = app
         self._known: dict[OwnCode, str] = {}
         """Code without the hash of its file → that hash when it last ran."""
 
@@ -50,7 +50,7 @@ class Consent:
         try:
             present = _with_hashes(plan, lambda code: as_of_now(code).sha256)
         except UsageError as error:
-            self._port.change(problem=error)
+            self._app.change(problem=error)
             return
         changed = _changed_files(plan, present)
 
@@ -61,7 +61,7 @@ class Consent:
         if all(_text_of(code) in self._known for code in plan.codes):
             run()
             if changed:
-                self._port.say(f"{' and '.join(changed)} has changed since this was last run.", stays=True)
+                self._app.say(f"{' and '.join(changed)} has changed since this was last run.", stays=True)
             return
         from cpugpu_tui.ui.screens.code_question import CodeQuestion
 
@@ -72,16 +72,16 @@ class Consent:
             try:
                 is_as_shown = _with_hashes(plan, lambda code: as_of_now(code).sha256) == present
             except UsageError as error:
-                self._port.change(problem=error)
+                self._app.change(problem=error)
                 return
             if is_as_shown:
                 run()
             else:
                 self.ask(present, then, since="while you read it")
 
-        own = self._port.state.environment.get("interpreter", sys.executable)
+        own = self._app.state.environment.get("interpreter", sys.executable)
         question = CodeQuestion(present.codes, changed, since, own if own != sys.executable else None)
-        self._port.push_screen(question, answered)
+        self._app.push_screen(question, answered)
 
 
 def _changed_files(before: Plan, now: Plan) -> list[str]:
@@ -104,10 +104,14 @@ class Coding:
     """Opens the form for typed code and starts what was typed."""
 
     def __init__(
-        self, port: Port, saved_runs: Callable[[], SavedRuns], consent: Consent, start: Callable[[PlanRequest], object]
+        self,
+        app: Shell[Any],
+        saved_runs: Callable[[], SavedRuns],
+        consent: Consent,
+        start: Callable[[PlanRequest], object],
     ) -> None:
         """`saved_runs` is called on threads; `start` runs a request."""
-        self._port, self._saved_runs, self._consent, self._start = port, saved_runs, consent, start
+        self._app, self._saved_runs, self._consent, self._start = app, saved_runs, consent, start
         self._typed: list[CodeFields] = []
         """What was run since the app opened, the newest first."""
         self._draft: Typed | None = None
@@ -117,11 +121,11 @@ class Coding:
         """Open the form; code of earlier runs is offered as soon as it is read."""
         from cpugpu_tui.ui.screens.code import CodeForm
 
-        state = self._port.state
-        form = CodeForm(bare(state.request), state, self._port.glyphs, tuple(self._typed), self._draft)
-        self._port.push_screen(form, self._run)
+        state = self._app.state
+        form = CodeForm(bare(state.request), state, self._app.glyphs, tuple(self._typed), self._draft)
+        self._app.push_screen(form, self._run)
         # Without a history there is nothing to offer.
-        self._port.in_background("codes", self._earlier, form.offer, lambda _: None)
+        self._app.in_background("codes", self._earlier, form.offer, lambda _: None)
 
     def _earlier(self) -> tuple[CodeFields, ...]:
         """Return the fields of code in the history, the newest first. Called on a thread."""
@@ -139,8 +143,8 @@ class Coding:
         self._typed = [typed.fields, *(each for each in self._typed if each != typed.fields)]
         if not typed.is_from_history:
             self._consent.give((*typed.request.own.codes, *typed.request.against))
-        close_pages(self._port)
-        main = main_screen(self._port)
+        self._app.close_pages()
+        main = self._app.main_screen
         for pane in main.query(WorkloadPane) if main is not None else ():
             pane.add(typed.request)
         self._start(typed.request)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.dom import DOMNode
 
 from cpugpu_tui.ui.app_state import Order
-from cpugpu_tui.ui.controllers.app_port import Port, main_screen, toggle
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
 from cpugpu_tui.ui.live.messages import HeadingClicked, RowChosen
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ConfirmScreen, Page
+from cpugpu_tui.ui.shell import Shell
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.screens.palette import Entry
@@ -24,28 +24,28 @@ class Paging:
     """Opens and closes pages by key."""
 
     def __init__(
-        self, port: Port, also_close: Sequence[Callable[[], bool]] = (), help_lists: Collection[str] = ()
+        self, app: Shell[Any], also_close: Sequence[Callable[[], bool]] = (), help_lists: Collection[str] = ()
     ) -> None:
         """Call `also_close` in order when no page is open, until one returns True.
 
         `help_lists` are the commands on the second page of help; empty: all.
         """
-        self._port, self._also_close, self._help_lists = port, also_close, help_lists
+        self._app, self._also_close, self._help_lists = app, also_close, help_lists
 
     def open(self) -> None:
         """Open the row or entry under the cursor."""
-        port, focused = self._port, self._port.screen.focused
+        app, focused = self._app, self._app.screen.focused
         select = getattr(focused, "action_select_cursor", None) or getattr(focused, "action_select", None)
         if select is not None:
             select()
         else:
-            port.say(port.state.keymap.with_keys("This pane has nothing to open; press {zoom} to zoom it."))
+            app.say(app.state.keymap.with_keys("This pane has nothing to open; press {zoom} to zoom it."))
 
     def close(self) -> None:
         """Close the page, the filter or the zoom; the lowest screen stays open."""
-        screen = self._port.screen
-        if isinstance(screen, Page) and len(self._port.screen_stack) > 1:
-            self._port.pop_screen()
+        screen = self._app.screen
+        if isinstance(screen, Page) and len(self._app.screen_stack) > 1:
+            self._app.pop_screen()
         elif isinstance(screen, MainScreen):
             any(close() for close in self._also_close)
 
@@ -53,7 +53,7 @@ class Paging:
         """Open the filter of the timings or of the history."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
-        screen = self._port.screen
+        screen = self._app.screen
         if isinstance(screen, MainScreen):
             await screen.open_filter()
         elif isinstance(screen, HistoryScreen):
@@ -63,11 +63,11 @@ class Paging:
         """Zoom the focused pane, or zoom out; the telemetry pane opens a page for each GPU."""
         from cpugpu_tui.ui.screens.gpu import GpuScreen
 
-        port, screen = self._port, self._port.screen
+        app, screen = self._app, self._app.screen
         if isinstance(screen, GpuScreen):
-            port.pop_screen()
+            app.pop_screen()
         elif isinstance(screen, MainScreen) and screen.wants_gpu_page:
-            port.push_screen(GpuScreen(port.state, port.glyphs))
+            app.push_screen(GpuScreen(app.state, app.glyphs))
         elif isinstance(screen, MainScreen):
             screen.zoom()
 
@@ -75,18 +75,18 @@ class Paging:
         """Open or close the machine card."""
         from cpugpu_tui.ui.screens.machine import MachineScreen
 
-        toggle(self._port, MachineScreen, lambda: MachineScreen(self._port.state, self._port.glyphs))
+        self._app.toggle(MachineScreen, lambda: MachineScreen(self._app.state, self._app.glyphs))
 
     def toggle_help(self) -> None:
         """Show the keys of the pane with the focus; pressed again: all keys and words; then go back."""
         from cpugpu_tui.ui.screens.help import HelpScreen
 
-        port, screen = self._port, self._port.screen
+        app, screen = self._app, self._app.screen
         if isinstance(screen, HelpScreen) and screen.turn():
             return
         topic = screen.focused_pane if isinstance(screen, MainScreen) else "timings"
         topic = screen.TOPIC if isinstance(screen, Page) else topic
-        toggle(port, HelpScreen, lambda: HelpScreen(port.state, topic, port.glyphs, self._help_lists))
+        app.toggle(HelpScreen, lambda: HelpScreen(app.state, topic, app.glyphs, self._help_lists))
 
 
 class Palette:
@@ -97,17 +97,17 @@ class Palette:
     """
 
     def __init__(
-        self, port: Port, themes: Themes, run_named: Callable[[str], None],
+        self, app: Shell[Any], themes: Themes, run_named: Callable[[str], None],
         perform: Callable[[str, DOMNode | None], Awaitable[object]],
     ) -> None:  # fmt: skip
         """`perform` runs an action of a node (None: of the app); `run_named` runs a preset or workload."""
-        self._port, self._themes, self._run_named, self._perform = port, themes, run_named, perform
+        self._app, self._themes, self._run_named, self._perform = app, themes, run_named, perform
 
     def open(self) -> None:
         """Open the palette and perform the chosen entry."""
         from cpugpu_tui.ui.screens.palette import PaletteScreen, command_entries, theme_entries, workload_entries
 
-        state, found, main = self._port.state, self._answered(), main_screen(self._port)
+        state, found, main = self._app.state, self._answered(), self._app.main_screen
         masked = {name for name, (_, action) in found.items() if action == "nothing"}
         entries = command_entries(state.situation, state.keymap, masked)
         why_not = state.keymap.with_keys(impossible(COMMAND_BY_ID["run"], state.situation))
@@ -125,12 +125,12 @@ class Palette:
                 node, action = found.get(entry.name, (None, COMMAND_BY_ID[entry.name].action))
                 await self._perform(action, node)
 
-        self._port.push_screen(PaletteScreen(entries, self._port.glyphs), do)
+        self._app.push_screen(PaletteScreen(entries, self._app.glyphs), do)
 
     def _answered(self) -> dict[str, tuple[DOMNode, str]]:
         """Return command id → node and action that answer it on the open screen."""
         found: dict[str, tuple[DOMNode, str]] = {}
-        for active in self._port.screen.active_bindings.values():
+        for active in self._app.screen.active_bindings.values():
             if active.binding.id in COMMAND_BY_ID:
                 found.setdefault(active.binding.id, (active.node, active.binding.action))
         return found
@@ -139,60 +139,60 @@ class Palette:
 class Timings:
     """Changes how the rows are shown."""
 
-    def __init__(self, port: Port) -> None:
-        self._port = port
+    def __init__(self, app: Shell[Any]) -> None:
+        self._app = app
 
     def highlight(self, row_key: str | None) -> None:
         """Make a row the subject of chart, answer and detail; None in an empty table."""
-        if row_key != self._port.state.cursor:
-            self._port.change(cursor=row_key)
+        if row_key != self._app.state.cursor:
+            self._app.change(cursor=row_key)
 
     def open_row(self, message: RowChosen) -> None:
         """Show the detail of a row."""
         from cpugpu_tui.ui.screens.detail import DetailScreen
 
-        self._port.push_screen(DetailScreen(self._port.state, message.row_key, self._port.glyphs))
+        self._app.push_screen(DetailScreen(self._app.state, message.row_key, self._app.glyphs))
 
     def toggle_chart(self) -> None:
         """Open or close the chart page."""
         from cpugpu_tui.ui.chart import ChartScreen
 
-        toggle(self._port, ChartScreen, lambda: ChartScreen(self._port.state, self._port.glyphs))
+        self._app.toggle(ChartScreen, lambda: ChartScreen(self._app.state, self._app.glyphs))
 
     def what_if(self) -> None:
         """Switch to the next what-if."""
         from cpugpu_tui.ui.panes.run_answer import next_world
 
-        state = self._port.state
-        self._port.change(what_if=next_world(state.run, state.what_if))
+        state = self._app.state
+        self._app.change(what_if=next_world(state.run, state.what_if))
 
     def sort(self) -> None:
         """Sort by the next column."""
         from cpugpu_tui.ui.panes.timing_columns import next_order
 
-        self._port.change(order=next_order(self._port.state.order))
+        self._app.change(order=next_order(self._app.state.order))
 
     def sort_by(self, message: HeadingClicked) -> None:
         """Sort by the column that was clicked; clicked again, reverse."""
         from cpugpu_tui.ui.panes.timing_columns import BY_COLUMN
 
-        order, name = self._port.state.order, BY_COLUMN.get(message.column_key)
+        order, name = self._app.state.order, BY_COLUMN.get(message.column_key)
         if name is None:
-            self._port.say("The rows cannot be sorted by this column.")
+            self._app.say("The rows cannot be sorted by this column.")
         else:
-            self._port.change(order=order.reverse() if order.by == name else Order(name))
+            self._app.change(order=order.reverse() if order.by == name else Order(name))
 
     def reverse(self) -> None:
         """Reverse the sort order."""
-        self._port.change(order=self._port.state.order.reverse())
+        self._app.change(order=self._app.state.order.reverse())
 
     def toggle_axis(self, axis: str) -> None:
         """Switch an axis between linear and logarithmic: `linear_sizes` or `linear_times`."""
-        self._port.change(**{axis: not getattr(self._port.state, axis)})
+        self._app.change(**{axis: not getattr(self._app.state, axis)})
 
     def move(self, step: int) -> None:
         """Highlight the next or previous row while the chart covers the timings."""
-        main = main_screen(self._port)
+        main = self._app.main_screen
         if main is not None:
             main.move_cursor(step)
 
@@ -201,7 +201,7 @@ class Leaving:
     """Asks, stops the work, and exits when it has ended or after a grace period."""
 
     def __init__(
-        self, port: Port, is_busy: Callable[[], bool], stop: Callable[[], object], leave: Callable[[int], object],
+        self, app: Shell[Any], is_busy: Callable[[], bool], stop: Callable[[], object], leave: Callable[[int], object],
         question: tuple[str, str], grace_s: float,
     ) -> None:  # fmt: skip
         """Stop work with `stop` while `is_busy`; end the app with `leave`, which takes the exit code.
@@ -209,14 +209,12 @@ class Leaving:
         `question` is the question before work is stopped and the label for not stopping; `grace_s` is how long to
         wait for the work to end.
         """
-        self._port, self._is_busy, self._stop, self._leave = port, is_busy, stop, leave
+        self._app, self._is_busy, self._stop, self._leave = app, is_busy, stop, leave
         self._question, self._grace_s = question, grace_s
-        self.exit_code: int | None = None
-        """Exit code once the app is quitting; None before."""
 
     def ask(self) -> None:
         """Quit; ask first while something runs, except in a demo."""
-        if not self._is_busy() or self._port.state.situation.demo:
+        if not self._is_busy() or self._app.state.situation.demo:
             self.leave()
             return
 
@@ -225,20 +223,20 @@ class Leaving:
                 self.leave()
 
         question, keep = self._question
-        self._port.push_screen(ConfirmScreen(question, "stop and quit", keep), decide)
+        self._app.push_screen(ConfirmScreen(question, "stop and quit", keep), decide)
 
     def leave(self, code: int = 0) -> None:
         """Stop the work, then exit; agents end by themselves what does not stop in time."""
-        if self.exit_code is not None and code == 0:
+        if self._app.exit_code is not None and code == 0:
             return
-        self.exit_code = code
+        self._app.exit_code = code
         if not self._is_busy():
             self.go_if_asked()
             return
         self._stop()
-        self._port.set_timer(self._grace_s, self.go_if_asked)
+        self._app.set_timer(self._grace_s, self.go_if_asked)
 
     def go_if_asked(self, _: object = None) -> None:
         """Exit if the app is quitting; called when nothing runs any more."""
-        if self.exit_code is not None:
-            self._leave(self.exit_code)
+        if self._app.exit_code is not None:
+            self._leave(self._app.exit_code)

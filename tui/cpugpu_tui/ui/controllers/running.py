@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.ui.app_state import AppState, ParentRun
-from cpugpu_tui.ui.controllers.app_port import Port, close_pages
 from cpugpu_tui.ui.controllers.comparing import Repeating
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
@@ -22,6 +21,7 @@ from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.saved_runs import OpenedRun
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.shell import Shell
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.screens.workload_form import Filled
@@ -34,9 +34,9 @@ OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 class Preparing:
     """Keeps the request that `r` runs, and asks for devices and interpreters."""
 
-    def __init__(self, port: Port, bridge: Bridge, start: Callable[[PlanRequest], object]) -> None:
+    def __init__(self, app: Shell[Any], bridge: Bridge, start: Callable[[PlanRequest], object]) -> None:
         """`start` runs a request."""
-        self._port, self._bridge, self._start = port, bridge, start
+        self._app, self._bridge, self._start = app, bridge, start
         self._drafts: dict[str, Mapping[str, str]] = {}
         """Name of an entry → texts of its form that cannot be planned yet."""
         self._surveyed = False
@@ -46,8 +46,8 @@ class Preparing:
 
     def highlight(self, message: WorkloadPane.Highlighted) -> None:
         """Make the highlighted workload the one that `r` runs."""
-        if message.request != self._port.state.request:
-            self._port.change(request=message.request, again=None)
+        if message.request != self._app.state.request:
+            self._app.change(request=message.request, again=None)
 
     def open_form(self, message: WorkloadPane.Opened) -> None:
         """Open the form for a workload's parameters."""
@@ -55,90 +55,90 @@ class Preparing:
 
         name = message.entry.name
         self._survey()
-        form = WorkloadForm(message.entry, self._port.state, self._port.glyphs, self._drafts.get(name))
-        self._port.push_screen(form, lambda filled: self._take(name, filled))
+        form = WorkloadForm(message.entry, self._app.state, self._app.glyphs, self._drafts.get(name))
+        self._app.push_screen(form, lambda filled: self._take(name, filled))
 
     def _take(self, name: str, filled: Filled | None) -> None:
         """Use or start what was typed; keep what cannot be planned for the next time."""
-        if filled is None or not isinstance(self._port.screen, MainScreen):
+        if filled is None or not isinstance(self._app.screen, MainScreen):
             return
         if filled.request is None:
             self._drafts[name] = filled.texts
-            self._port.say(f"Not used yet: {filled.error}", stays=True)
+            self._app.say(f"Not used yet: {filled.error}", stays=True)
             return
         self._drafts.pop(name, None)
-        self._port.screen.query_one(WorkloadPane).change(filled.request)
+        self._app.screen.query_one(WorkloadPane).change(filled.request)
         if filled.starts:
             self._start(filled.request)
 
     def _survey(self) -> None:
         """Ask an agent for all devices, between runs only: importing torch takes a core for a second."""
-        if self._surveyed or not self._port.state.situation.may_start:
+        if self._surveyed or not self._app.state.situation.may_start:
             return
         self._surveyed = True
-        self._port.state = replace(self._port.state, surveying=True)
-        self._port.start_thread(self._bridge.survey, "survey")
+        self._app.state = replace(self._app.state, surveying=True)
+        self._app.start_thread(self._bridge.survey, "survey")
 
     # ---------------------------------------------------------------- interpreters
 
     def consider_python(self, _: object) -> None:
         """Search once for a better interpreter if the current one lacks torch or cannot use the GPU."""
-        self._port.call_later(self._search_if_lacking)  # let other handlers of the message update the state first
+        self._app.call_later(self._search_if_lacking)  # let other handlers of the message update the state first
 
     def _search_if_lacking(self) -> None:
-        state = self._port.state
+        state = self._app.state
         if not self._searched and state.situation.may_start and lacks_torch(state):
             self._search()
 
     def _search(self) -> None:
         self._searched = True
-        self._port.start_thread(self._bridge.search_python, "search")
+        self._app.start_thread(self._bridge.search_python, "search")
 
     def offer_python(self, message: messages.InterpreterFound) -> None:
         """Offer the interpreter that was found; after a key press, say if none was."""
         self._searched = message.is_complete
-        self._port.change(better_python=message.found)
+        self._app.change(better_python=message.found)
         if message.found is None and self._is_awaited:
-            self._port.say("No better interpreter found.")
+            self._app.say("No better interpreter found.")
         self._is_awaited = False
 
     def use_python(self) -> None:
         """Switch to the interpreter that was found; search if none is known."""
-        state = self._port.state
+        state = self._app.state
         found = state.better_python
         if state.simulated or state.worker == "thread":
-            self._port.say("Python: a simulation and --worker thread do not use another interpreter.")
+            self._app.say("Python: a simulation and --worker thread do not use another interpreter.")
         elif found is None:
             self._is_awaited = True
-            self._port.say("Searching for an interpreter whose torch can use the GPU.")
+            self._app.say("Searching for an interpreter whose torch can use the GPU.")
             self._search()
         else:
             self._surveyed = False  # it may find more devices
-            self._port.change(
+            self._app.change(
                 better_python=None, problem=None, environment={}, agent_ready=False, agent_wait="", devices=(),
                 devices_remark="",
             )  # fmt: skip
-            self._port.say(f"Using {found.path}.")
-            self._port.start_thread(lambda: self._bridge.use_python(found.path), "search")
+            self._app.say(f"Using {found.path}.")
+            self._app.start_thread(lambda: self._bridge.use_python(found.path), "search")
 
     # ---------------------------------------------------------------- devices
 
     def meet_devices(self, message: messages.DevicesReported) -> None:
         """Show the devices that an agent reported."""
         self._surveyed = bool(message.devices or message.remark)  # a survey that a run interrupted has neither
-        found = message.devices or self._port.state.devices
-        self._port.change(devices=found, devices_remark=message.remark, surveying=False)
+        found = message.devices or self._app.state.devices
+        self._app.change(devices=found, devices_remark=message.remark, surveying=False)
 
     def meet_run_devices(self, message: messages.RunAdvanced) -> None:
         """Learn the devices from a run, before its events are shown in one paint."""
-        state = self._port.state
+        state = self._app.state
         found = next((event for event in message.events if isinstance(event, model.DevicesFound)), None)
         if not state.devices and found is not None:
-            self._port.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
+            self._app.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
 
     def learn_earlier(self, message: messages.EarlierKnown) -> None:
         """Keep the times of earlier runs for estimates."""
-        self._port.change(earlier=message.earlier)
+        self._app.change(earlier=message.earlier)
 
 
 def lacks_torch(state: AppState) -> bool:
@@ -164,16 +164,16 @@ class Running:
     """Runs plans through the bridge, one series at a time."""
 
     def __init__(
-        self, port: Port, bridge: Bridge, live: Live, history: History, repeating: Repeating, consent: Consent
+        self, app: Shell[Any], bridge: Bridge, live: Live, history: History, repeating: Repeating, consent: Consent
     ) -> None:
-        self._port, self._bridge, self._live = port, bridge, live
+        self._app, self._bridge, self._live = app, bridge, live
         self._history, self._repeating, self._consent = history, repeating, consent
 
     # ---------------------------------------------------------------- wishes
 
     def run(self) -> None:
         """Run the highlighted workload, or the plan of the saved run that is shown or was run again last."""
-        state = self._port.state
+        state = self._app.state
         if state.past is not None:
             self._run_saved(OpenedRun(state.past.summary, state.run, state.telemetry))
         elif state.again is not None:
@@ -185,7 +185,7 @@ class Running:
         """Run the highlighted workload on the CPU, beside a recorded GPU. `r` repeats that."""
         from cpugpu_tui.state.reference import OFFERED
 
-        request = replace(self._port.state.request, beside=OFFERED, devices=("cpu",), parallel=False)
+        request = replace(self._app.state.request, beside=OFFERED, devices=("cpu",), parallel=False)
         self.start(request, again=True)
 
     def run_row(self) -> None:
@@ -195,17 +195,17 @@ class Running:
             plan, parent = found
             started = parent.run.run
             timeout_s = started.environment.get("case_timeout_s") if started is not None else None
-            self.begin(plan, self._port.state.count or 1, timeout_s, parent=parent)
+            self.begin(plan, self._app.state.count or 1, timeout_s, parent=parent)
 
     def find_crossover(self) -> None:
         """Find the size from which the GPU wins; sizes in the form are the range."""
-        self.start(replace(self._port.state.request, find_crossover=True))
+        self.start(replace(self._app.state.request, find_crossover=True))
 
     def run_named(self, name: str) -> None:
         """Highlight a preset or workload and run it with its parameters."""
-        close_pages(self._port)
-        if isinstance(self._port.screen, MainScreen):
-            pane = self._port.screen.query_one(WorkloadPane)
+        self._app.close_pages()
+        if isinstance(self._app.screen, MainScreen):
+            pane = self._app.screen.query_one(WorkloadPane)
             pane.choose(name)
             self.start(pane.entry.request)
 
@@ -218,15 +218,15 @@ class Running:
 
     def measure_claim(self, message: messages.ClaimWanted) -> None:
         """Close the page and measure what a claim needs, on the chosen devices."""
-        close_pages(self._port)
+        self._app.close_pages()
         if message.judged.wants_ceilings:
             self.measure()
-        elif message.judged.request is not None and isinstance(self._port.screen, MainScreen):
-            asked = self._port.state.request
+        elif message.judged.request is not None and isinstance(self._app.screen, MainScreen):
+            asked = self._app.state.request
             request = replace(
                 message.judged.request, devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
             )  # fmt: skip
-            pane = self._port.screen.query_one(WorkloadPane)
+            pane = self._app.screen.query_one(WorkloadPane)
             pane.choose("+".join(request.names))
             pane.change(request)
             self.start(request)
@@ -235,7 +235,7 @@ class Running:
         """Measure the noise floor of the chosen devices in a series of runs."""
         from cpugpu_tui.compare.series import REPEATS, noise_plan
 
-        asked = self._port.state.request
+        asked = self._app.state.request
         if not self._is_refused():
             self.begin(replace(noise_plan(asked.devices, asked.simulation), gaps=True), REPEATS)
 
@@ -254,10 +254,10 @@ class Running:
 
             plan = build_plan(request)
         except UsageError as error:
-            self._port.change(problem=error)
+            self._app.change(problem=error)
             return
         plan = self._consent.as_last_run(plan)
-        self.begin(plan, self._port.state.count or request.repeat, request.case_timeout_s, again=again)
+        self.begin(plan, self._app.state.count or request.repeat, request.case_timeout_s, again=again)
 
     def _start_duet(self, request: PlanRequest) -> None:
         """Compare the request's code with the one beside it, as both files are now.
@@ -270,7 +270,7 @@ class Running:
 
         bridge, count = self._bridge, len(request.own.codes)
         sides = code_sides(request.own.codes, request.against, bridge.backend.agents_python)
-        plan = duet_plan(request, sides, self._port.state.worker)
+        plan = duet_plan(request, sides, self._app.state.worker)
 
         def begin(both: model.Plan) -> None:
             new, old = both.codes[:count], both.codes[count:]
@@ -282,7 +282,7 @@ class Running:
 
     def _run_saved(self, opened: OpenedRun) -> None:
         """Run the plan of a saved run with its seed, or show why this app cannot."""
-        started, state = opened.run.run, self._port.state
+        started, state = opened.run.run, self._app.state
         simulates = state.request.simulation is not None
         if started is None or not state.situation.may_start:
             return
@@ -292,7 +292,7 @@ class Running:
         timeout_s = started.environment.get("case_timeout_s")
         # Peak rates are looked up anew; gaps let this screen repaint and change no number.
         plan = replace(started.plan, gaps=True, ceilings=())
-        close_pages(self._port)
+        self._app.close_pages()
         self.begin(plan, state.count or 1, timeout_s, again=True)
 
     def begin(
@@ -309,7 +309,7 @@ class Running:
         self, plan: model.Plan, repeats: int, case_timeout_s: float | None, *, again: bool, parent: ParentRun | None
     ) -> None:
         # `r` does not repeat a row that was run alone
-        kept = plan if again else None if parent is None else self._port.state.again
+        kept = plan if again else None if parent is None else self._app.state.again
         self._show(plan, repeats, lambda: self._bridge.run_series(plan, repeats, case_timeout_s), kept, parent)
 
     def _show(
@@ -317,63 +317,63 @@ class Running:
         parent: ParentRun | None = None,
     ) -> None:  # fmt: skip
         """Run `body` on its thread, and show what it is about to do."""
-        port = self._port
+        app = self._app
         self._history.leave()
         self._repeating.expect_runs(plan, parent)
         self._bridge.expect_series()
-        port.start_thread(body, "run", exclusive=True)
+        app.start_thread(body, "run", exclusive=True)
         self._live.begin(
             problem=None, repeats=repeats, repeat_number=1, again=again, count=0, parent=parent, what_if=RESIDENT,
-            situation=Situation(live=True, ran=port.state.situation.ran, duet=plan.is_of_two_codes),
+            situation=Situation(live=True, ran=app.state.situation.ran, duet=plan.is_of_two_codes),
         )  # fmt: skip
-        port.set_terminal_title(f"cpugpu-tui: {plan.name}")
-        if isinstance(port.screen, MainScreen):
-            port.screen.focus_timings()
+        app.set_terminal_title(f"cpugpu-tui: {plan.name}")
+        if isinstance(app.screen, MainScreen):
+            app.screen.focus_timings()
 
     def measure(self) -> None:
         """Measure the peak rates and open the machine card."""
         if self._is_refused():
             return
-        port, bridge = self._port, self._bridge
+        app, bridge = self._app, self._bridge
         self._history.leave()
-        request = port.state.request
+        request = app.state.request
         plan = model.Plan(
             "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation
         )
         bridge.expect_series()
-        port.start_thread(lambda: bridge.calibrate(plan), "run", exclusive=True)
-        situation = Situation(live=True, ran=port.state.situation.ran)
+        app.start_thread(lambda: bridge.calibrate(plan), "run", exclusive=True)
+        situation = Situation(live=True, ran=app.state.situation.ran)
         self._live.begin(problem=None, calibrating="starting", situation=situation)
         from cpugpu_tui.ui.screens.machine import MachineScreen
 
-        if not isinstance(port.screen, MachineScreen):
-            port.push_screen(MachineScreen(port.state, port.glyphs))
+        if not isinstance(app.screen, MachineScreen):
+            app.push_screen(MachineScreen(app.state, app.glyphs))
 
     def _is_refused(self) -> bool:
         """Show that a replay or a demo measures nothing; pages and the palette bypass the check of the key."""
-        situation = self._port.state.situation
+        situation = self._app.state.situation
         if situation.demo:
-            self._port.say(f"Not run: {DEMO}")
+            self._app.say(f"Not run: {DEMO}")
         elif situation.replay:
             remedy = "Start cpugpu-tui without --replay."
-            self._port.change(problem=UsageError("A replay cannot run anything.", remedy))
+            self._app.change(problem=UsageError("A replay cannot run anything.", remedy))
         return situation.replay
 
     # ---------------------------------------------------------------- while it runs
 
     def pause(self) -> None:
         """Pause or resume the run."""
-        paused = self._port.state.situation.paused
+        paused = self._app.state.situation.paused
         (self._bridge.resume if paused else self._bridge.pause)()
-        self._port.situate(paused=not paused)
+        self._app.situate(paused=not paused)
 
     def stop(self) -> None:
         """Stop after the current block; called again, at once."""
-        if self._port.state.situation.stopping:
+        if self._app.state.situation.stopping:
             self._bridge.kill()
         else:
             self._bridge.stop()
-            self._port.situate(stopping=True, paused=False)
+            self._app.situate(stopping=True, paused=False)
 
 
 def other_kind(number: int, *, simulates: bool) -> UsageError:

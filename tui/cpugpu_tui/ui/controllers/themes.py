@@ -13,7 +13,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 from cpugpu_tui.config import config
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.controllers.app_port import Port
+from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
 
 LOOK_S = 1.0
@@ -24,14 +24,16 @@ class Themes:
     """Chooses and reloads themes."""
 
     def __init__(
-        self, port: Port, app: App[Any], folder: Path | None, is_timing: Callable[[], bool], *, sixteen_colours: bool
-    ) -> None:
+        self, app: App[Any], glyphs: Glyphs, folder: Path | None, is_timing: Callable[[], bool],
+        notify: Callable[[str], object], *, sixteen_colours: bool,
+    ) -> None:  # fmt: skip
         """Register the user's themes with Textual's `app`.
 
-        `folder` holds the user's own (None: no folder); nothing is read from it while `is_timing`.
+        `folder` holds the user's own (None: no folder); nothing is read from it while `is_timing`. `notify` shows which
+        theme is ignored or replaced, and why.
         """
-        self._port, self._app, self._folder, self._is_timing = port, app, folder, is_timing
-        self._sixteen_colours = sixteen_colours
+        self._app, self._glyphs, self._folder = app, glyphs, folder
+        self._is_timing, self._notify, self._sixteen_colours = is_timing, notify, sixteen_colours
         self._own: dict[str, Theme] = {}
         """File name → theme of the user."""
         self._broken: tuple[BrokenTheme, ...] = ()
@@ -112,7 +114,7 @@ class Themes:
         """List the themes."""
         from cpugpu_tui.ui.screens.palette import ThemesScreen
 
-        self._port.push_screen(ThemesScreen(self._choices(), self._port.glyphs))
+        self._app.push_screen(ThemesScreen(self._choices(), self._glyphs))
 
     def _choices(self) -> ThemeChoices:
         own = {theme.name for theme in self._own.values()}
@@ -135,7 +137,7 @@ class Themes:
     def follow_files(self) -> None:
         """Start checking the user's folder."""
         if self._folder is not None:
-            self._port.set_interval(LOOK_S, self.look)
+            self._app.set_interval(LOOK_S, self.look)
 
     def look(self) -> None:
         """Reload theme files that changed; not during a run, because reading disturbs timing."""
@@ -147,9 +149,9 @@ class Themes:
         if state != self._folder_seen:
             self._folder_seen = state
             self._take(themes.read_folder(self._folder))
-            self._port.change(theme_notice=self._notice(self.current))
-            if isinstance(self._port.screen, ThemesScreen):
-                self._port.screen.show(self._choices())
+            self._notify(self._notice(self.current))
+            if isinstance(self._app.screen, ThemesScreen):
+                self._app.screen.show(self._choices())
 
     def _take(self, found: dict[str, Theme | BrokenTheme]) -> None:
         """Register the user's themes from their files; a broken file keeps its previous theme."""
