@@ -49,5 +49,5 @@ if __name__ == "__main__":
     os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", found.textual_color_system)
     with private_terminal(Path(os.devnull), utf8=found.utf8) as terminal:
         app = CpuGpuApp(AppOptions(), glyphs_for(found), backend, driver_class=DiffDriver)
-        app.error_console = Console(file=terminal.stream, markup=False, highlight=False)
+        app.error_console = Console(file=terminal, markup=False, highlight=False)
         app.run(mouse=False)

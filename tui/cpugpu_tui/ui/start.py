@@ -69,7 +69,7 @@ def _run(
     with private_terminal(log_path or paths.log_path(), utf8=found.utf8) as terminal:
         app = make(glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=DiffDriver)
         # Otherwise tracebacks go to the log, like the rest of fd 2.
-        app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
+        app.error_console = Console(file=terminal, markup=False, highlight=False, emoji=False)
         app.signals = LoopSignals()
         with app.signals.obeyed() as tty:
             try:

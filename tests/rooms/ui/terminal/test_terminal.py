@@ -139,8 +139,7 @@ def noise(word):
 def test_native_noise_goes_to_the_log_and_not_to_the_screen(tmp_path):
     with on_terminal() as terminal:
         log = tmp_path / "state" / "app.log"
-        with private_terminal(log) as guard:
-            assert guard.log_path == log
+        with private_terminal(log):
             noise("inside")
         assert terminal.seen() == ""
         for words in ("inside one", "inside two", "inside child", "inside printf"):
@@ -174,22 +173,9 @@ def test_textual_draws_on_the_terminal_whatever_the_locale_and_knows_its_size(tm
 
 def test_a_terminal_without_utf8_gets_one_cell_for_each_character(tmp_path):
     with on_terminal() as terminal:
-        with private_terminal(tmp_path / "log", utf8=False) as guard:
-            guard.stream.write("│ 3 µs")
+        with private_terminal(tmp_path / "log", utf8=False) as stream:
+            stream.write("│ 3 µs")
         assert terminal.seen() == "? 3 ?s"
-
-
-def test_an_editor_gets_the_terminal_between_release_and_acquire(tmp_path):
-    with on_terminal() as terminal:
-        with private_terminal(tmp_path / "log") as guard:
-            guard.release()
-            guard.release()
-            os.write(1, b"editor")
-            guard.acquire()
-            guard.acquire()
-            os.write(1, b"noise")
-        assert terminal.seen() == "editor"
-        assert (tmp_path / "log").read_text() == "noise"
 
 
 def test_the_log_is_appended_to_and_private(tmp_path):
@@ -204,8 +190,7 @@ def test_the_log_is_appended_to_and_private(tmp_path):
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path):
     with on_terminal() as terminal:
         (tmp_path / "file").write_text("")
-        with private_terminal(tmp_path / "file" / "log") as guard:
-            assert guard.log_path is None
+        with private_terminal(tmp_path / "file" / "log") as stream:
             os.write(1, b"dropped")
-            guard.stream.write("drawn")
+            stream.write("drawn")
         assert terminal.seen() == "drawn"
