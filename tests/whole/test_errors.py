@@ -350,7 +350,7 @@ def left(folder: Path) -> dict[str, object]:
 def test_a_file_of_any_kind_is_taken_or_named_with_a_remedy(
     here: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in ("cli.running.modes.Agents", "cli.running.in_turn.Agents", "session.session.Session.run",
+    for part in ("cli.running.modes.Agents", "session.session.Session.run",
                  "session.fleet_running.Fleet.run"):  # fmt: skip
         monkeypatch.setattr(f"cpugpu_tui.{part}", mock.Mock(side_effect=StartedError))
     for ending in (".py", ".json"):

@@ -7,10 +7,10 @@ from contextlib import redirect_stdout
 
 from tests.helpers.runs.golden_runs import RUNS, events_of, fleet, fleet_gate, series, state_of
 
-from cpugpu_tui.cli.compare.gate_report import fleet_markdown, markdown, print_report
-from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.cli.fleet.running import print_fleet
+from cpugpu_tui.cli.output.gate_report import fleet_markdown, markdown, print_report
 from cpugpu_tui.cli.output.tables import print_state, show_comparison
+from cpugpu_tui.cli.running.gate import LIMITS
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.compare.series import Series

@@ -8,7 +8,7 @@ from typing import Any
 from tests.helpers.runs.recorder import QUICK
 
 from cpugpu_tui import model
-from cpugpu_tui.cli.compare.gate_request import LIMITS
+from cpugpu_tui.cli.running.gate import LIMITS
 from cpugpu_tui.compare.gate import FleetGate, judge_fleet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.hosts import hosts_of

@@ -12,7 +12,7 @@ from typer.main import get_group
 from cpugpu_tui.analysis import compare as analysis_compare
 from cpugpu_tui.analysis.compare import judge
 from cpugpu_tui.cli.commands import COMMANDS, app
-from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest
+from cpugpu_tui.cli.running.gate import LIMITS, GateRequest
 from cpugpu_tui.compare import comparison
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.errors import EXIT_USAGE, UsageError

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.helpers.machine.fake_interpreters import interpreter
 
-from cpugpu_tui.cli.running import in_turn
+from cpugpu_tui.cli.running import modes
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import DUET, CaseFinished, RunFinished, RunStarted
 
@@ -57,7 +57,7 @@ def test_time_with_two_interpreters_is_a_duet_too(cpugpu, both, monkeypatch):
         asked.append([side.python for side in sides])
         return EXIT_OK
 
-    monkeypatch.setattr(in_turn, "run_in_turn", note)
+    monkeypatch.setattr(modes, "run_in_turn", note)
     assert cpugpu.here("time", "torch.ones(n)", "--n", "2048", "--simulate", FAST, *both).code == EXIT_OK
     assert asked == [list(both[1::2])]
 

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
-from cpugpu_tui.cli.compare.gate_request import LIMITS
+from cpugpu_tui.cli.running.gate import LIMITS
 from cpugpu_tui.compare.changes import remark_on
 from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gate import gate_series

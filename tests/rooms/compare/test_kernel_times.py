@@ -8,7 +8,7 @@ from tests.rooms.compare.test_compare_simulated import WANDERING
 
 from cpugpu_tui.analysis.compare import BANDS, TOO_FEW
 from cpugpu_tui.analysis.gating import NOT_JUDGED, PASSED
-from cpugpu_tui.cli.compare.gate_request import LIMITS
+from cpugpu_tui.cli.running.gate import LIMITS
 from cpugpu_tui.compare.comparison import compare_series
 from cpugpu_tui.compare.gate import gate_series, view
 from cpugpu_tui.compare.series import Series

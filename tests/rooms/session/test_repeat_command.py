@@ -128,12 +128,12 @@ def asked_by(command, monkeypatch):
         asked.append(request)
         return 0
 
-    def note_fleet(self, plan, _repeat, _timeout_s):
+    def note_fleet(_given, plan):
         raise Asked(plan)
 
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "run_headless", note)
-        patch.setattr(fleet_module.HostsRequest, "plan", note_fleet)
+        patch.setattr(fleet_module, "fleet_plan", note_fleet)
         program, *words = shlex.split(command)
         assert program == "cpugpu-tui"
         done = CliRunner().invoke(command_files.app, words)

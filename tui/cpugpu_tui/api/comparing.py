@@ -14,7 +14,7 @@ from cpugpu_tui.api.arguments import Arguments, Rows, axes_for, checked
 from cpugpu_tui.api.subject import said_in_python
 from cpugpu_tui.api.timing import Sizes, What
 from cpugpu_tui.cli.output.tables import comparison_text
-from cpugpu_tui.cli.running.in_turn import Printed
+from cpugpu_tui.cli.running.modes import Printed
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import save_rest, saving
 from cpugpu_tui.compare.comparison import SeriesComparison

@@ -35,17 +35,17 @@ COMMANDS = {
     "rm": ("history", "Delete runs and their results from the history."),
     "tag": ("history", "Add tags to a run, or remove them."),
     "history": ("history", "List saved runs, newest first."),
-    "compare": ("compare.compare", "Compare two series of runs, case by case."),
-    "baseline": ("compare.compare", "Name a series of runs as a baseline, or list the baselines."),
-    "gate": ("compare.compare", "Run a series and fail if a case became slower."),
-    "noise": ("compare.compare", "Tell the smallest change that a comparison finds here."),
+    "compare": ("compare", "Compare two series of runs, case by case."),
+    "baseline": ("compare", "Name a series of runs as a baseline, or list the baselines."),
+    "gate": ("compare", "Run a series and fail if a case became slower."),
+    "noise": ("compare", "Tell the smallest change that a comparison finds here."),
     "export": ("export", "Export runs as JSON, CSV, Markdown, HTML or pictures."),
     "import": ("export", "Import runs from json or ndjson exports."),
     "new-workload": ("list", "Write a template for a workload of your own."),
     "thresholds": ("thresholds.make thresholds.verify", "Make and verify a file by which programs choose a device."),
     "reference": ("running.reference", "Make a reference of this machine's GPU for --beside."),
     "config": ("config", "Show the settings and where each was set."),
-    "fleet": ("fleet.run fleet.gate fleet.health", "Run on many hosts through ssh, Slurm or your own launcher."),
+    "fleet": ("fleet.run_and_gate fleet.health", "Run on many hosts through ssh, Slurm or your own launcher."),
 }
 """Name → its files and its first sentence, which `--help` lists without importing the files."""
 

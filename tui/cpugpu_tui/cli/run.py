@@ -22,7 +22,7 @@ def run(given: opt.Given) -> None:
 
     With --json, print each event of the run as a line of JSON instead.
     """
-    from cpugpu_tui.cli.running import in_turn, modes
+    from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.compare.in_turn import Side
     from cpugpu_tui.errors import UsageError
@@ -35,7 +35,7 @@ def run(given: opt.Given) -> None:
     options, outputs = given.run_options(), Outputs.of(given)
     if given.several:
         sides = [Side(python, python) for python in given.several]
-        raise typer.Exit(in_turn.run_in_turn(request, options, sides, outputs, as_json=given.json, band=given.band))
+        raise typer.Exit(modes.run_in_turn(request, options, sides, outputs, as_json=given.json, band=given.band))
     raise typer.Exit(modes.run_headless(request, options, as_json=given.json, outputs=outputs))
 
 

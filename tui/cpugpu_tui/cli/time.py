@@ -116,8 +116,7 @@ def time(given: TimeGiven) -> None:
     from dataclasses import replace
     from tempfile import TemporaryDirectory
 
-    from cpugpu_tui.cli.running.in_turn import run_in_turn
-    from cpugpu_tui.cli.running.modes import run_headless
+    from cpugpu_tui.cli.running.modes import run_headless, run_in_turn
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.compare.in_turn import Side, code_sides
     from cpugpu_tui.model import COMPILED
@@ -179,7 +178,7 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> 
     """
     from dataclasses import replace
 
-    from cpugpu_tui.cli.fleet.running import HostsRequest
+    from cpugpu_tui.cli.fleet.running import named_hosts
     from cpugpu_tui.errors import print_notice
     from cpugpu_tui.session.sent_files import announced
     from cpugpu_tui.transport.interpreter_search import AUTO
@@ -190,8 +189,7 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> 
     python = given.pythons[0] if given.pythons and "pythons" in opt.typed(given.context) else None
     if python == AUTO:
         raise UsageError("--python auto searches this machine.", "Give the path of the Python on the other one.")
-    names = tuple(given.host_names or ())
-    hosts = HostsRequest(given.hosts, names, given.launcher, python, given.start_timeout).hosts()
+    hosts = named_hosts(given, python)
     if len(hosts) > 1:
         raise UsageError(f"time runs on one other machine, not on {len(hosts)}.", "Use fleet run with the same code.")
     if hosts[0].launcher == "srun" and (given.other_side or given.several):

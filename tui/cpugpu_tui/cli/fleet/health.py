@@ -148,15 +148,15 @@ def finding_lines(found: Iterable[HostFinding]) -> list[str]:
 
 def _run(given: HealthGiven, plan: Plan) -> Seen:
     """Run a plan on every host, at most for the time limit."""
-    from cpugpu_tui.cli.fleet.running import HostsRequest, Seen, run_to_the_end
+    from cpugpu_tui.cli.fleet.running import Seen, fleet_plan, run_to_the_end
     from cpugpu_tui.export import target
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
 
     if given.metrics is not None:
         target.check_file(given.metrics)
-    fleet_plan = HostsRequest.of(given).plan(plan, 1, None)
-    fleet, seen = Fleet(fleet_plan), Seen(FleetState.of(fleet_plan.hosts))
+    asked = fleet_plan(given, plan)
+    fleet, seen = Fleet(asked), Seen(FleetState.of(asked.hosts))
     limit = threading.Timer(given.max_seconds, fleet.kill)
     limit.daemon = True
     limit.start()

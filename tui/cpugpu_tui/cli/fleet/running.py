@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rich.table import Table
 
@@ -36,67 +35,47 @@ from cpugpu_tui.render.fleet import (
 from cpugpu_tui.render.gpus import peer_sentences
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.render.verdicts import common_marks
-from cpugpu_tui.session.fleet_running import AT_ONCE, Fleet, FleetPlan
+from cpugpu_tui.session.fleet_running import Fleet, FleetPlan
 from cpugpu_tui.session.fleet_state import FleetState, HostChanged, HostState, Told
-from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.agent_output import encode
 from cpugpu_tui.transport.launchers import with_resources
 
 
-@dataclass(frozen=True)
-class HostsRequest:
-    """The requested hosts, and how to reach them."""
+def named_hosts(given: Given, python: str | None) -> tuple[Host, ...]:
+    """Return the hosts that a command names, with the resources that Slurm reports for each.
 
-    file: Path | None = None
-    names: tuple[str, ...] = ()
-    """`n[1-4]`, `gpu7`: the hosts, or with a file the subset of it."""
-    launcher: str | None = None
-    """For hosts whose inventory does not name one."""
-    python: str | None = None
-    """For hosts whose inventory does not name one."""
-    start_timeout_s: float = HELLO_LIMIT_S
-    at_once: int = AT_ONCE
+    `python` and the launcher are for hosts whose inventory does not name one. With a file, names are a subset of it.
 
-    @classmethod
-    def of(cls, given: Given) -> HostsRequest:
-        """Return the hosts that a command was given."""
-        names = tuple(given.host_names or ())
-        return cls(given.hosts, names, given.launcher, given.node_python, given.start_timeout, given.at_once)
-
-    def hosts(self) -> tuple[Host, ...]:
-        """Return the named hosts, with the resources that Slurm reports for each.
-
-        Raises:
-            UsageError: no host is named, a host is not in the file, or the file is wrong.
-            UnfitError: Slurm did not report the resources of its nodes.
-        """
-        return with_resources(self._named())
-
-    def _named(self) -> tuple[Host, ...]:
-        given = {"launcher": self.launcher, "python": self.python}
-        defaults = {name: value for name, value in given.items() if value is not None}
-        if self.file is None:
-            if not self.names:
-                raise UsageError("No hosts given.", "Use -w gpu[1-4], or -H FILE.")
-            return hosts_of(self.names, defaults)
-        hosts = read_hosts(self.file, defaults)
-        if not self.names:
-            return hosts
-        wanted = {host.host for host in hosts_of(self.names)}
+    Raises:
+        UsageError: no host is named, a host is not in the file, or the file is wrong.
+        UnfitError: Slurm did not report the resources of its nodes.
+    """
+    names, values = given.host_names or (), {"launcher": given.launcher, "python": python}
+    defaults = {name: value for name, value in values.items() if value is not None}
+    if given.hosts is None:
+        if not names:
+            raise UsageError("No hosts given.", "Use -w gpu[1-4], or -H FILE.")
+        return with_resources(hosts_of(names, defaults))
+    hosts = read_hosts(given.hosts, defaults)
+    if names:
+        wanted = {host.host for host in hosts_of(names)}
         missing = sorted(wanted - {host.host for host in hosts})
         if missing:
-            raise UsageError(f"Host {missing[0]!r} is not in {self.file}.", "Use -w with hosts from this file.")
-        return tuple(host for host in hosts if host.host in wanted)
+            raise UsageError(f"Host {missing[0]!r} is not in {given.hosts}.", "Use -w with hosts from this file.")
+        hosts = tuple(host for host in hosts if host.host in wanted)
+    return with_resources(hosts)
 
-    def plan(self, plan: Plan, repeat: int, case_timeout_s: float | None) -> FleetPlan:
-        """Return the plan of the fleet: the hosts, and the plan that each of them runs.
 
-        Raises:
-            UsageError, UnfitError: see `hosts`.
-        """
-        return FleetPlan(
-            self.hosts(), plan, repeat, case_timeout_s, self.start_timeout_s, self.at_once, controller_facts()
-        )  # fmt: skip
+def fleet_plan(given: Given, plan: Plan) -> FleetPlan:
+    """Return the plan of a fleet: the hosts that a command names, and the plan that each of them runs.
+
+    Raises:
+        UsageError, UnfitError: see `named_hosts`.
+    """
+    hosts = named_hosts(given, given.node_python)
+    return FleetPlan(
+        hosts, plan, given.repeat, given.case_timeout, given.start_timeout, given.at_once, controller_facts()
+    )
 
 
 @dataclass

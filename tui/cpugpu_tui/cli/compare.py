@@ -169,8 +169,8 @@ def gate(given: GateGiven) -> None:
 
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """
-    from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest, judge, play, run_and_judge
     from cpugpu_tui.cli.past_runs import series_in
+    from cpugpu_tui.cli.running.gate import LIMITS, GateRequest, judge, play, run_and_judge
     from cpugpu_tui.config.parsing import parse_bands
 
     request = GateRequest(

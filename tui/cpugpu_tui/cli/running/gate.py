@@ -11,8 +11,8 @@ from pathlib import Path
 from cpugpu_tui import errors
 from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, MIN_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED
-from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
-from cpugpu_tui.cli.running.in_turn import Printed
+from cpugpu_tui.cli.output.gate_report import junit, markdown, print_report
+from cpugpu_tui.cli.running.modes import Printed
 from cpugpu_tui.cli.running.one_run import Turn, run_turns
 from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
 from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark

@@ -1,1 +1,0 @@
-"""Comparisons of series: the commands `compare`, `baseline` and `gate`."""
