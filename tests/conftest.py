@@ -135,12 +135,12 @@ def silent_python(tmp_path: Path) -> Path:
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Return a function that writes the config file of this test."""
-    from cpugpu_tui.config import config
+    from cpugpu_tui.config.settings import config_path
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
     def to_file(text: str) -> Path:
-        path = config.path()
+        path = config_path()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path

@@ -12,8 +12,8 @@ import pytest
 
 from cpugpu_tui import model
 from cpugpu_tui.agent.main import facts, work
+from cpugpu_tui.cli.fleet.health import Gauge, metrics_text
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
-from cpugpu_tui.export.openmetrics import Gauge, text_of
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.fleet_state import DONE, HostChanged
 from cpugpu_tui.state.reference import packed, recorded
@@ -158,7 +158,7 @@ def test_of_200_hosts_three_failed_checks_come_first(cpugpu, tmp_path, hosts):
 
 
 def test_a_label_of_a_metric_ends_no_line_and_no_quote():
-    text = text_of([Gauge("cpugpu_x", "What it is.", "", (({"gpu": 'a"b\\c\nd\x1b[31m'}, 1.0),))])
+    text = metrics_text([Gauge("cpugpu_x", "What it is.", "", (({"gpu": 'a"b\\c\nd\x1b[31m'}, 1.0),))])
     assert text.splitlines()[2].startswith('cpugpu_x{gpu="a\\"b\\\\c')
     assert len(text.splitlines()) == 4
 

@@ -26,7 +26,7 @@ GROUPED = {"config": "config", "history": "history", "show": "history", "rm": "h
 
 WITHIN = {
     ("fleet", "hosts"): "run",
-    ("fleet", "gate"): "gate",
+    ("fleet", "gate"): "run",
     ("fleet", "machine"): "health",
     ("fleet", "doctor"): "health",
     ("reference", "make"): "reference",

@@ -7,9 +7,8 @@ import sys
 import pytest
 from tests.helpers.command_line import FAST
 
-from cpugpu_tui.config import config
 from cpugpu_tui.config.config_file import read
-from cpugpu_tui.config.settings import KEYS
+from cpugpu_tui.config.settings import KEYS, load_config
 from cpugpu_tui.config.validation import TomlError
 from cpugpu_tui.model import RunStarted
 
@@ -104,7 +103,7 @@ def test_every_key_is_read_and_paths_are_the_files_own(write):
 def test_a_typo_is_one_sentence_with_the_line(text, line, write, words):
     path = write(text)
     with pytest.raises(TomlError) as caught:
-        config.load()
+        load_config()
     assert (caught.value.path, caught.value.line) == (path, line)
     words(str(caught.value).replace(str(path), "config.toml"))
     assert str(caught.value).startswith(str(path))
@@ -117,7 +116,7 @@ def test_what_is_no_config_at_all_is_said(data, write, words):
     path = write("")
     path.write_bytes(data)
     with pytest.raises(TomlError) as caught:
-        config.load()
+        load_config()
     words(str(caught.value).replace(str(path), "config.toml"))
 
 
@@ -185,10 +184,10 @@ def test_a_folder_into_which_nobody_may_look_is_said(tmp_path, words):
     attempt = (
         "import os; from pathlib import Path\n"
         "from cpugpu_tui.errors import UsageError\n"
-        "from cpugpu_tui.config import config, config_file\n"
-        "config.path = lambda: Path('closed/config.toml')\n"
+        "from cpugpu_tui.config import config_file, settings\n"
+        "settings.config_path = lambda: Path('closed/config.toml')\n"
         "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
-        "try: config.load()\n"
+        "try: settings.load_config()\n"
         "except UsageError as error: print(error.message)\n"
     )
     done = subprocess.run([sys.executable, "-c", attempt], cwd=tmp_path, capture_output=True, text=True, timeout=120)

@@ -5,8 +5,7 @@ import os
 import pytest
 from textual.keys import Keys
 
-from cpugpu_tui.config import config
-from cpugpu_tui.config.settings import KeyLine
+from cpugpu_tui.config.settings import KeyLine, load_config
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui.keys import (
     COMMAND_BY_ID,
@@ -22,7 +21,7 @@ from cpugpu_tui.ui.keys import (
 
 
 def loaded():
-    return keymap_of(config.load().keys)
+    return keymap_of(load_config().keys)
 
 
 def test_keys_of_the_file_take_the_place_of_ours(write):

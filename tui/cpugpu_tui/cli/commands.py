@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -45,7 +46,7 @@ COMMANDS = {
     "thresholds": ("thresholds.make thresholds.verify", "Make and verify a file by which programs choose a device."),
     "reference": ("running.reference", "Make a reference of this machine's GPU for --beside."),
     "config": ("config", "Show the settings and where each was set."),
-    "fleet": ("fleet.run_and_gate fleet.health", "Run on many hosts through ssh, Slurm or your own launcher."),
+    "fleet": ("fleet.run fleet.health", "Run on many hosts through ssh, Slurm or your own launcher."),
 }
 """Name → its files and its first sentence, which `--help` lists without importing the files."""
 
@@ -71,16 +72,8 @@ MEANT = {"delete": "rm", "remove": "rm", "diff": "compare", "bench": "run", "ben
 class _Loaded(Mapping[str, Any]):
     """Name → command, imported when it is asked for: typer takes 20 ms for the options of all commands."""
 
-    def __init__(self) -> None:
-        self._found: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._found:
-            self._found |= _load(name)
-        return self._found[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in COMMANDS
+        return _load(name)[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
@@ -89,6 +82,7 @@ class _Loaded(Mapping[str, Any]):
         return len(COMMANDS)
 
 
+@cache
 def _load(name: str) -> Mapping[str, Any]:
     """Return the command of a name, and the others of its file.
 
@@ -280,9 +274,9 @@ def _usage_error(error: Any) -> UsageError:
             remedy = f"Did you mean `cpugpu-tui {known}`?"
     is_unknown_command = parameter is None and not hasattr(error, "option_name")  # typer has no class for it
     if command.endswith(" config") and is_unknown_command:
-        from cpugpu_tui.config import config
+        from cpugpu_tui.config.settings import config_path
 
-        remedy = f"To change a setting, edit {config.path()}."
+        remedy = f"To change a setting, edit {config_path()}."
     return UsageError(text if text.endswith((".", "?")) else f"{text}.", remedy)
 
 
@@ -297,9 +291,9 @@ def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
     is_completion = any(name.endswith("_COMPLETE") for name in os.environ)
     if arguments[:1] == ["config"] or {"-h", "--help", "--version"} & set(arguments) or is_completion:
         return {}
-    from cpugpu_tui.config.config import load
+    from cpugpu_tui.config.settings import load_config
 
-    found = load()
+    found = load_config()
     if found.keys:
         from cpugpu_tui.ui.keys import keymap_of
 

@@ -11,7 +11,9 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
+from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
@@ -42,7 +44,6 @@ def compare(given: CompareGiven) -> None:
     from cpugpu_tui.cli.output.tables import show_comparison
     from cpugpu_tui.cli.past_runs import series_in
     from cpugpu_tui.compare.comparison import compare_series, usual_bands
-    from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.render.comparison import comparison_data
 
     first, second = (series_in(name, given.database) for name in (given.base, given.new))
@@ -120,7 +121,6 @@ def _require_times(series: Series) -> None:
 
 def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:
     from cpugpu_tui.compare.series import series_of_id
-    from cpugpu_tui.machine.text import printable
     from cpugpu_tui.render.comparison import series_text
 
     runs = store.runs_of(series_id)
@@ -171,7 +171,6 @@ def gate(given: GateGiven) -> None:
     """
     from cpugpu_tui.cli.past_runs import series_in
     from cpugpu_tui.cli.running.gate import LIMITS, GateRequest, judge, play, run_and_judge
-    from cpugpu_tui.config.parsing import parse_bands
 
     request = GateRequest(
         names=tuple(given.names or ()), baselines=(given.baseline_name,),

@@ -10,7 +10,9 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
+from cpugpu_tui.config.settings import KEYS, config_path, load_config, origin, resolved
 from cpugpu_tui.errors import print_notice
+from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.config.settings import Config
@@ -35,11 +37,9 @@ def config(given: opt.Given) -> None:
 def show(given: opt.Given) -> None:
     """Print each setting and preset with its value and origin."""
     from cpugpu_tui.cli.output.table_style import console, table_of
-    from cpugpu_tui.config import config
-    from cpugpu_tui.config.settings import KEYS, origin, resolved
     from cpugpu_tui.ui.keys import keymap_of
 
-    found = config.load()
+    found = load_config()
     keymap = keymap_of(found.keys).keys
     settings = resolved(found, os.environ)
     if given.json:
@@ -69,16 +69,15 @@ def show(given: opt.Given) -> None:
     if found.keys:
         bound = [(line.command, ", ".join(keymap[line.command]), origin(line.line)) for line in found.keys]
         out.print(table_of(("command of the app", "keys", "set by"), bound))
-    out.print(f"Order of precedence: flag, environment variable, {config.path()}, default.", soft_wrap=True)
+    out.print(f"Order of precedence: flag, environment variable, {config_path()}, default.", soft_wrap=True)
 
 
 @config_commands.command("path")
 def print_path() -> None:
     """Print the path of the config file, even if it does not exist."""
-    from cpugpu_tui.config import config
 
     # Unescaped into a pipe, so that a script can open it.
-    (tell if sys.stdout.isatty() else print)(str(config.path()))
+    (tell if sys.stdout.isatty() else print)(str(config_path()))
 
 
 @opt.takes(config_commands.command(), opt.Given, "json")
@@ -86,7 +85,6 @@ def themes(given: opt.Given) -> None:
     """List the themes: your own, the built-in ones and those of Textual."""
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.config.paths import config_dir
-    from cpugpu_tui.machine.text import printable
     from cpugpu_tui.ui.themes import all_themes
 
     rows, broken = all_themes(config_dir() / "themes")
@@ -110,14 +108,12 @@ def _preset_data(preset: Preset) -> dict[str, object]:
 
 def _preset_origin(found: Config, preset: Preset) -> str:
     """Return the file and line that define a preset."""
-    from cpugpu_tui.config.settings import origin
 
     return origin(found.lines.get(f"presets.{preset.name}"))
 
 
 def _value_text(value: object) -> str:
     """Return a value as printable text. Environment variables may hold control characters."""
-    from cpugpu_tui.machine.text import printable
 
     parts = [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]
     shown = parts if len(parts) <= 8 else [*parts[:3], "...", parts[-1]]

@@ -10,6 +10,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_answer, print_event, print_json, tell
+from cpugpu_tui.config.settings import load_config
 
 if TYPE_CHECKING:
     from cpugpu_tui.demo.recording import Recording
@@ -50,13 +51,13 @@ def demo(given: DemoGiven) -> None:
 def _play(recording: Recording, factor: float | None, theme: str | None, *, mouse: bool) -> int:
     """Play the recording in the app, print the table of the last run, and return the exit code."""
     from cpugpu_tui.cli.output.tables import print_state
-    from cpugpu_tui.config import config, paths
+    from cpugpu_tui.config import paths
     from cpugpu_tui.ui.app_state import AppOptions
     from cpugpu_tui.ui.keys import keymap_of
     from cpugpu_tui.ui.start import run_app
 
     options = AppOptions(
-        theme=theme, save=False, config_dir=paths.config_dir(), keymap=keymap_of(config.load().keys),
+        theme=theme, save=False, config_dir=paths.config_dir(), keymap=keymap_of(load_config().keys),
         mouse=mouse, demo=recording, demo_pace=factor,
     )  # fmt: skip
     result = run_app(options)

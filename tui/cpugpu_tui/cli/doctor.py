@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, CpuGpuError, shown
+from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.doctor.facts import Finding
@@ -95,12 +97,10 @@ def _tell(text: str) -> None:
 
 def show(finding: Finding, *, as_json: bool) -> None:
     """Print one finding, escaped: it may hold other people's commands, user names and variables."""
-    from dataclasses import asdict
 
     from rich.text import Text
 
     from cpugpu_tui.cli.output.table_style import console
-    from cpugpu_tui.machine.text import printable
 
     texts = {key: printable(value, LONGEST) for key, value in asdict(finding).items()}
     if as_json:

@@ -11,7 +11,10 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_answer, print_json, tell
+from cpugpu_tui.cli.past_runs import history_table, reading, writing
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.quantities import count_of, megabytes
 
 if TYPE_CHECKING:
     from cpugpu_tui.render.outcomes import Outcome
@@ -50,9 +53,6 @@ def history(given: HistoryGiven) -> None:
     if given.context.invoked_subcommand is not None:
         return
 
-    from cpugpu_tui.cli.past_runs import history_table, reading
-    from cpugpu_tui.model.quantities import count_of, megabytes
-
     with reading(given.database, must_exist="database" in opt.typed(given.context)) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
@@ -90,8 +90,6 @@ def prune(given: HistoryGiven) -> None:
     """
 
     from cpugpu_tui.cli.output.table_style import console
-    from cpugpu_tui.cli.past_runs import history_table, reading, writing
-    from cpugpu_tui.model.quantities import count_of, megabytes
     from cpugpu_tui.store.maintenance import age_ns, pruning
 
     if given.keep is None and given.older_than is None:
@@ -129,8 +127,6 @@ def merge(given: HistoryGiven) -> None:
     """
     import msgspec
 
-    from cpugpu_tui.cli.past_runs import writing
-    from cpugpu_tui.model.quantities import count_of
     from cpugpu_tui.store.maintenance import merge as merge_runs
 
     with writing(given.database, keep_aside=True) as store:
@@ -169,7 +165,6 @@ def show(given: opt.Given) -> None:
 
     With --json, print its events.
     """
-    from cpugpu_tui.cli.past_runs import reading
     from cpugpu_tui.state.folding import folded
 
     with reading(given.database, must_exist=True) as store:
@@ -195,7 +190,6 @@ def show(given: opt.Given) -> None:
 @opt.takes(commands.command(), RunsGiven, "run_names force database")
 def rm(given: RunsGiven) -> None:
     """Delete runs and their results from the history."""
-    from cpugpu_tui.cli.past_runs import writing
 
     with writing(given.database) as store:
         run_ids = list(dict.fromkeys(store.find(name) for name in given.run_names))
@@ -217,7 +211,6 @@ def tag(given: RunsGiven) -> None:
     Use +TAG to add and -TAG to remove a tag. Without a tag, print the tags of the run.
     `history prune` keeps every run that has a tag.
     """
-    from cpugpu_tui.cli.past_runs import reading, writing
 
     if given.tagged.startswith("+"):
         raise UsageError(
@@ -242,7 +235,6 @@ def tag_word(change: str) -> str:
     Raises:
         UsageError: the sign is missing, or the tag is not a single printable word.
     """
-    from cpugpu_tui.machine.text import printable
 
     sign, word = change[:1], change[1:]
     if sign not in ("+", "-"):

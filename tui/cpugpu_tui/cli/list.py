@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE, UsageError
+from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -68,10 +70,8 @@ def new_workload(given: NewGiven) -> None:
 
     The template runs without changes.
     """
-    import shlex
 
     from cpugpu_tui.export.target import sentence_for
-    from cpugpu_tui.machine.text import printable
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.own_files import NAME
 

@@ -14,6 +14,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
+from cpugpu_tui.config.parsing import check_device
 from cpugpu_tui.errors import EXIT_OK, StoreError, UsageError, print_notice
 
 if TYPE_CHECKING:
@@ -106,7 +107,6 @@ def machine(given: MachineGiven) -> None:
 
     from cpugpu_tui.analysis.ceilings import newest
     from cpugpu_tui.cli.running.options import RunOptions, found_python
-    from cpugpu_tui.config.parsing import check_device
     from cpugpu_tui.transport.interpreter_search import AUTO
 
     python, simulated = given.python, given.simulation
@@ -143,7 +143,6 @@ def _beside(given: MachineGiven, name: str) -> int:
     """Measure the GPUs of this machine, print each beside that of a reference, and return the exit code."""
     from cpugpu_tui.cli.running.options import RunOptions, found_python
     from cpugpu_tui.compare.cards import DriverReadings, beside_card
-    from cpugpu_tui.config.parsing import check_device
     from cpugpu_tui.state.reference import find_for
 
     reference = find_for(name, is_simulated=given.simulation is not None).reference

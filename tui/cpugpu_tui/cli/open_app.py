@@ -31,14 +31,14 @@ def open_app(
     # Collections during imports take a tenth of the time to the first frame. The app enables them after it.
     gc.disable()
     from cpugpu_tui.cli.running.options import found_python
-    from cpugpu_tui.config import config, paths
+    from cpugpu_tui.config import paths
     from cpugpu_tui.config.parsing import parse_simulation
-    from cpugpu_tui.config.settings import resolved
+    from cpugpu_tui.config.settings import load_config, resolved
     from cpugpu_tui.session.own_workloads import offers_installed
     from cpugpu_tui.session.request import PlanRequest, usual_starts
     from cpugpu_tui.ui.keys import keymap_of
 
-    configured = config.load()
+    configured = load_config()
     settings = resolved(configured, os.environ)
     mnist, asked = settings["mnist"].value, settings["device"].value
     request = PlanRequest(
@@ -97,10 +97,9 @@ def open_as_configured() -> int:
     """
     gc.disable()  # see `open_app`
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.config import config
-    from cpugpu_tui.config.settings import resolved
+    from cpugpu_tui.config.settings import load_config, resolved
 
-    settings = resolved(config.load(), os.environ)
+    settings = resolved(load_config(), os.environ)
     text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}
     workloads, database = settings["workloads"].value, text["database"]
     options = RunOptions(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cpugpu_tui.cli import options as opt
+from cpugpu_tui.errors import UsageError
 
 commands = typer.Typer()
 
@@ -25,7 +26,6 @@ def run(given: opt.Given) -> None:
     from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.compare.in_turn import Side
-    from cpugpu_tui.errors import UsageError
 
     if given.resume:
         raise typer.Exit(modes.resume_run(given))
@@ -75,7 +75,6 @@ def survey(given: SurveyGiven) -> None:
     """
     from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.saving import Outputs
-    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.workloads.presets import MORE, SURVEY, SURVEY_ALL
 
     names = tuple(filter(None, map(str.strip, (given.only or "").split(","))))

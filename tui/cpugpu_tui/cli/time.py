@@ -5,13 +5,17 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
@@ -112,9 +116,6 @@ def time(given: TimeGiven) -> None:
     size, and {k} by the value of --let k=VALUE. The output of the command is kept in a temporary folder,
     cpugpu-tui-output-*.
     """
-    from contextlib import nullcontext
-    from dataclasses import replace
-    from tempfile import TemporaryDirectory
 
     from cpugpu_tui.cli.running.modes import run_headless, run_in_turn
     from cpugpu_tui.cli.running.saving import Outputs
@@ -176,10 +177,8 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> 
         UsageError: several machines are named, the code cannot be sent, or an option does not apply there.
         UnfitError: Slurm did not report the resources of its nodes.
     """
-    from dataclasses import replace
 
     from cpugpu_tui.cli.fleet.running import named_hosts
-    from cpugpu_tui.errors import print_notice
     from cpugpu_tui.session.sent_files import announced
     from cpugpu_tui.transport.interpreter_search import AUTO
 
@@ -232,7 +231,6 @@ def codes_of_both(given: TimeGiven) -> tuple[OwnCode, ...]:
     Raises:
         UsageError: one of them is no Python, or an option does not apply to two implementations.
     """
-    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.workloads.own_code import two_sides
 
     unfit = {"STATEMENT": given.statement, "--in-place": given.in_place, "--startup": given.startup,
@@ -273,8 +271,6 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[OwnCode, ...
     Raises:
         UsageError: no function of a file is timed, or the revision does not have it.
     """
-    from dataclasses import replace
-    from pathlib import Path
 
     from cpugpu_tui.session.revisions import file_of_revision
     from cpugpu_tui.workloads.code_target import parse_target
@@ -295,9 +291,7 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[OwnCode, ...
 
 def told_pair(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode], commit: str | None) -> tuple[str, ...]:
     """Return `time` and the words that name both codes. Say if they are equal."""
-    from dataclasses import replace
 
-    from cpugpu_tui.errors import print_notice
     from cpugpu_tui.session.repeat import pair_words
 
     if given.rev is not None and new[0].sha256 == old[0].sha256 and new[0].setup == old[0].setup:

@@ -300,7 +300,8 @@ Verdict = Literal["ok", "warn", "fail", "unknown"]
 """`warn`: results are correct, but slower or noisier than they could be. `fail`: something does not work.
 `unknown`: not judged, because the facts are missing. It never counts as ok."""
 
-_WORST_FIRST: tuple[Verdict, ...] = ("fail", "warn", "unknown", "ok")
+WORST_FIRST: tuple[Verdict, ...] = ("fail", "warn", "unknown", "ok")
+"""All verdicts."""
 
 
 @dataclass(frozen=True)
@@ -318,10 +319,8 @@ class Finding:
     """Stable id of the check, such as `torch.build`."""
 
 
-def ok(found: str) -> Finding:
-    """Return a finding for a check that passed or does not apply."""
-    return Finding("ok", found)
-
+ok = partial(Finding, "ok")
+"""Finding for a check that passed or does not apply."""
 
 warn = partial(Finding, "warn")
 """Finding for a problem that makes results worse."""
@@ -329,10 +328,8 @@ warn = partial(Finding, "warn")
 fail = partial(Finding, "fail")
 """Finding for something that does not work."""
 
-
-def unknown(found: str) -> Finding:
-    """Return a finding for a check that was not judged; `found` says why."""
-    return Finding("unknown", found)
+unknown = partial(Finding, "unknown")
+"""Finding for a check that was not judged; `found` says why."""
 
 
 def worst(findings: Mapping[str, Finding]) -> Finding:
@@ -343,7 +340,7 @@ def worst(findings: Mapping[str, Finding]) -> Finding:
     Raises:
         ValueError: `findings` is empty.
     """
-    verdict = min((finding.verdict for finding in findings.values()), key=_WORST_FIRST.index)
+    verdict = min((finding.verdict for finding in findings.values()), key=WORST_FIRST.index)
     causes = {subject: finding.cause for subject, finding in findings.items() if finding.cause}
     remedies = {subject: finding.remedy for subject, finding in findings.items() if finding.remedy}
     return Finding(verdict, "; ".join(finding.found for finding in findings.values()), _each(causes), _each(remedies))

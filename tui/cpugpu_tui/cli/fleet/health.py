@@ -1,23 +1,24 @@
-"""`cpugpu-tui fleet machine` and `fleet doctor`: what is slow or broken on many hosts, first."""
+"""`cpugpu-tui fleet machine` and `fleet doctor`: what is slow or broken on many hosts, first; also as OpenMetrics."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK
+from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet.running import Seen
     from cpugpu_tui.compare.cards import BesideCard
-    from cpugpu_tui.doctor.hosts import HostFinding
-    from cpugpu_tui.export.openmetrics import Gauge
+    from cpugpu_tui.doctor.check_registry import HostFinding
     from cpugpu_tui.model import Plan
     from cpugpu_tui.session.fleet_state import FleetState, HostState
 
@@ -97,9 +98,8 @@ def doctor(given: HealthGiven) -> None:
     Hosts that failed come first, then failed checks, then warnings; rare ones before common ones.
     Exit code: 0 no check failed, 1 a check failed, 3 a host failed.
     """
-    from dataclasses import asdict
 
-    from cpugpu_tui.doctor.hosts import findings_of, worst_first
+    from cpugpu_tui.doctor.check_registry import findings_of, worst_first
     from cpugpu_tui.model import Plan
 
     seen = _run(given, Plan("doctor", (), ("all",), check_clocks=True, reads_driver=True, simulation=given.simulation))
@@ -182,7 +182,6 @@ def _tell_failed(failed: Iterable[HostState], given: HealthGiven) -> None:
 
 def _tell(line: str) -> None:
     from cpugpu_tui.cli.fleet.running import LONGEST_LINE
-    from cpugpu_tui.machine.text import printable
 
     tell(plain(printable(line, LONGEST_LINE)))
 
@@ -190,24 +189,49 @@ def _tell(line: str) -> None:
 # ------------------------------------------------------------------ metrics
 
 
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\""})
+
+
+class Gauge(NamedTuple):
+    """A metric of OpenMetrics, which Prometheus and its node exporter read: a value for each set of labels."""
+
+    name: str
+    """Ends with its unit, if it has one."""
+    meaning: str
+    unit: str
+    """In words of the format, such as `seconds`; empty for none."""
+    values: tuple[tuple[Mapping[str, str], float], ...]
+
+
+def metrics_text(gauges: Iterable[Gauge]) -> str:
+    """Return the gauges that have values, as OpenMetrics text."""
+
+    lines: list[str] = []
+    for each in gauges:
+        if not each.values:
+            continue
+        lines += [f"# HELP {each.name} {each.meaning}", f"# TYPE {each.name} gauge"]
+        lines += [f"# UNIT {each.name} {each.unit}"] if each.unit else []
+        for labels, value in each.values:
+            pairs = ",".join(f'{name}="{printable(label).translate(_ESCAPES)}"' for name, label in labels.items())
+            lines.append(f"{each.name}{{{pairs}}} {value!r}")
+    return "\n".join([*lines, "# EOF", ""])
+
+
 def _write(path: Path | None, gauges: list[Gauge]) -> None:
-    from cpugpu_tui.export import openmetrics, target
+    from cpugpu_tui.export import target
 
     if path is not None:
-        target.write(path, [openmetrics.text_of(gauges).encode()])
+        target.write(path, [metrics_text(gauges).encode()])
 
 
 def _up(state: FleetState) -> Gauge:
-    from cpugpu_tui.export.openmetrics import Gauge
-
     values = tuple(({"host": name}, 0.0 if each.in_trouble else 1.0) for name, each in state.hosts.items())
     return Gauge("cpugpu_host_up", "Whether an agent of cpugpu-tui worked on the host.", "", values)
 
 
 def machine_gauges(state: FleetState, cards: Iterable[tuple[str, BesideCard]]) -> list[Gauge]:
     """Return the measured rates and overheads of all GPUs, and their speed beside the recorded GPU."""
-    from cpugpu_tui.export.openmetrics import Gauge
-
     rates: dict[str, list[tuple[Mapping[str, str], float]]] = {}
     speeds: list[tuple[Mapping[str, str], float]] = []
     slow: list[tuple[Mapping[str, str], float]] = []
@@ -230,11 +254,10 @@ def machine_gauges(state: FleetState, cards: Iterable[tuple[str, BesideCard]]) -
 
 def doctor_gauges(state: FleetState, found: Iterable[HostFinding]) -> list[Gauge]:
     """Return the verdict of each check on each host."""
-    from cpugpu_tui.doctor.hosts import SEVERITIES
-    from cpugpu_tui.export.openmetrics import Gauge
+    from cpugpu_tui.doctor.facts import WORST_FIRST
 
     values = tuple(
         ({"host": host, "check": finding.check, "verdict": verdict}, float(finding.verdict == verdict))
-        for host, finding in found for verdict in SEVERITIES
+        for host, finding in found for verdict in WORST_FIRST
     )  # fmt: skip
     return [_up(state), Gauge("cpugpu_check", "1 for the verdict of a check on a host, 0 for others.", "", values)]

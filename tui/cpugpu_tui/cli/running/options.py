@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.config import config
 from cpugpu_tui.config.paths import absolute
+from cpugpu_tui.config.settings import load_config
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
@@ -34,7 +34,7 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
         UsageError: the config or a file is wrong, or a file ended the agent.
         UnfitError: the interpreter cannot run an agent.
     """
-    own = request.own._replace(presets=config.load().presets)
+    own = request.own._replace(presets=load_config().presets)
     paths = named_files(files)
     if paths:
         own, refused = learn(own, paths, python, installed=False)
@@ -52,7 +52,7 @@ def all_own(files: Iterable[str], python: str | None = None) -> tuple[OwnWorkloa
     Raises:
         UsageError: the config is wrong, or a file ended the agent.
     """
-    own = OwnWorkloads(presets=config.load().presets)
+    own = OwnWorkloads(presets=load_config().presets)
     paths, installed = named_files(files), offers_installed()
     if not (paths or installed):
         return own, ()

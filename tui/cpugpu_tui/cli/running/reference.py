@@ -17,6 +17,7 @@ import typer
 from cpugpu_tui import __version__
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, print_notice
+from cpugpu_tui.model.quantities import count_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Case, Ceilings, Plan, Simulation
@@ -161,7 +162,6 @@ def made_by() -> str:
 def _say(states: Sequence[RunState], ceilings: Ceilings | None, out: Path) -> int:
     """Print what was written and what is missing, and return the exit code."""
     from cpugpu_tui.cli.output.printing import plain, tell
-    from cpugpu_tui.model.quantities import count_of
 
     if not states:
         print_notice("Nothing was timed, so no file was written. Allow more time with --max-seconds.")

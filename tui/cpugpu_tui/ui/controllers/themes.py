@@ -10,7 +10,7 @@ from typing import Any
 from textual.app import App
 from textual.theme import BUILTIN_THEMES, Theme
 
-from cpugpu_tui.config import config
+from cpugpu_tui.config.settings import config_path
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -122,7 +122,7 @@ class Themes:
         remark = "NO_COLOR is set, so all themes look alike." if self._app.no_color else remark
         return ThemeChoices(
             tuple((name, self._kind(name, own)) for name in self.names), self.current,
-            tuple(map(str, self._broken)), remark, str(config.path()),
+            tuple(map(str, self._broken)), remark, str(config_path()),
         )  # fmt: skip
 
     def _kind(self, name: str, own: set[str]) -> str:

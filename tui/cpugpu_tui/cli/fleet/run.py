@@ -6,8 +6,10 @@ compared with the baseline of its model.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +17,10 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_line
+from cpugpu_tui.config.parsing import parse_bands
+from cpugpu_tui.config.settings import load_config
 from cpugpu_tui.errors import EXIT_UNFIT, UsageError, print_notice
+from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet.running import Run
@@ -91,12 +96,12 @@ def _codes(given: FleetGiven) -> tuple[OwnCode, ...]:
 
 def _in_the_app(theme: str | None, *, mouse: bool) -> Callable[[Fleet, Run], None]:
     """Return a function that runs a fleet and shows it in the app."""
-    from cpugpu_tui.config import config, paths
+    from cpugpu_tui.config import paths
     from cpugpu_tui.ui.app_state import FleetOptions
     from cpugpu_tui.ui.keys import keymap_of
     from cpugpu_tui.ui.start import run_fleet_app
 
-    looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys), mouse)
+    looks = FleetOptions(theme, paths.config_dir(), keymap_of(load_config().keys), mouse)
     return lambda fleet, run: run_fleet_app(fleet, run.state, run.take, looks)
 
 
@@ -108,11 +113,9 @@ def _run_fleet(given: FleetGiven, request: PlanRequest) -> int:
     Raises:
         CpuGpuError: request, hosts or terminal cannot be used. With `--json` it is also printed as a `RunFinished`.
     """
-    from dataclasses import replace
 
     from cpugpu_tui.cli.fleet.running import Run, fleet_plan, print_fleet, run_to_the_end
     from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
-    from cpugpu_tui.config import config
     from cpugpu_tui.render.fleet import host_data
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
@@ -122,7 +125,7 @@ def _run_fleet(given: FleetGiven, request: PlanRequest) -> int:
     show = _in_the_app(given.theme, mouse=given.mouse) if given.tui and not given.json else None
     outputs, options = Outputs.of(given), given.run_options()
     with failure_as_event(as_json=given.json):
-        plan = build_plan(replace(request, own=request.own._replace(presets=config.load().presets)))
+        plan = build_plan(replace(request, own=request.own._replace(presets=load_config().presets)))
         asked = fleet_plan(given, replace(plan, devices=("all",)) if request.devices == ("auto",) else plan)
         asked = replace(asked, files=announced(plan.codes, asked.hosts, print_notice))
         outputs.check()
@@ -151,11 +154,9 @@ def list_hosts(given: opt.Given) -> None:
 
     Nothing is started. The commands run `true` instead of the agent, so you can try them by hand.
     """
-    import shlex
 
     from cpugpu_tui.cli.fleet.running import named_hosts
     from cpugpu_tui.cli.output.table_style import console, table_of
-    from cpugpu_tui.machine.text import printable
     from cpugpu_tui.transport.launchers import launch_argv, shell_line
 
     hosts = named_hosts(given, given.node_python)
@@ -206,7 +207,6 @@ def gate(given: FleetGateGiven) -> None:
     from cpugpu_tui.cli.running.gate import EXIT_CODES, LIMITS, GateRequest, check_enough_runs
     from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
     from cpugpu_tui.compare.gate import judge_fleet
-    from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
 
@@ -232,13 +232,11 @@ def gate(given: FleetGateGiven) -> None:
 
 def _plan(request: GateRequest, baselines: list[Series]) -> Plan:
     """Return the plan for every GPU of a host: the first baseline's, or one of the named presets."""
-    from dataclasses import replace
 
     from cpugpu_tui.cli.running.gate import gate_plan
-    from cpugpu_tui.config import config
     from cpugpu_tui.session.own_workloads import OwnWorkloads
 
-    plan = gate_plan(request, baselines[0], OwnWorkloads(presets=config.load().presets))
+    plan = gate_plan(request, baselines[0], OwnWorkloads(presets=load_config().presets))
     mixed = [series for series in baselines if series.runs[0].simulated != (plan.simulation is not None)]
     if mixed:
         raise UsageError(
