@@ -19,7 +19,6 @@ from tests.rooms.export.test_thresholds_reader import DOCUMENT
 from cpugpu_tui import CpuGpuError, UsageError, crossover, load, thresholds, time_on, workload
 from cpugpu_tui.api import comparing, timing
 from cpugpu_tui.model import Plan
-from cpugpu_tui.session.own_workloads import OwnWorkloads
 
 
 class Raising:
@@ -59,15 +58,11 @@ def planned(monkeypatch):
     """Plans of calls, which are not run."""
     plans: list[Plan] = []
 
-    def plan(asked, sizes, *, find_crossover):
-        own = OwnWorkloads(codes=(asked.subject.code,))
-        plans.append(timing._plan_of(asked, own, sizes, find_crossover=find_crossover))
-
     def play(_, plan, *more, **named):
         plans.append(plan)
         raise Stopped
 
-    monkeypatch.setattr(timing, "_run_plan", plan)
+    monkeypatch.setattr(timing, "_run_plan", lambda plan, _asked: plans.append(plan))
     monkeypatch.setattr(comparing, "play", play)
     return plans
 

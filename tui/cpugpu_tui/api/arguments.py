@@ -20,8 +20,9 @@ from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.config.parsing import MAX_THREADS, parse_simulation
 from cpugpu_tui.config.sizes import MAX_CASES
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.model import MAX_SIZE, Simulation
-from cpugpu_tui.session.request import MOST_STARTS, usual_starts
+from cpugpu_tui.model import MAX_SIZE
+from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.session.request import MOST_STARTS, PlanRequest, usual_starts
 from cpugpu_tui.workloads.python_text import LONGEST_QUOTE
 
 
@@ -85,13 +86,8 @@ class Arguments:
     subject: Subject
     sizes: str
     """As `--n` takes them."""
-    dtype: str | None
-    threads: str | None
-    devices: tuple[str, ...]
-    rounds: int | None
-    starts: int
-    max_seconds: float | None
-    simulation: Simulation | None
+    request: PlanRequest
+    """The same with all that says how to time."""
     save: bool
 
 
@@ -122,18 +118,16 @@ def checked(
     if subject.own is not None and (asked or 1) > 1:
         raise UsageError(f"Invalid starts {asked}: a function of this process runs in it, which is one start.",
                          "Leave starts out, or time code as text or as 'file.py:function'.")  # fmt: skip
-    return Arguments(
-        subject=subject,
-        sizes=_sizes(called[1], n),
+    sizes = _sizes(called[1], n)
+    request = PlanRequest(
+        names=(subject.code.name,), sizes=sizes, own=OwnWorkloads(codes=(subject.code,)), simulation=machine,
         dtype=None if dtype is None else _name("dtype", dtype, "Use 'float64' or torch.float64."),
         threads=None if threads is None else _threads(threads),
-        devices=_devices(device),
-        rounds=None if rounds is None else _whole("rounds", rounds, MOST_ROUNDS),
+        devices=_devices(device), rounds=None if rounds is None else _whole("rounds", rounds, MOST_ROUNDS),
         starts=asked or (usual_starts(os.environ) if subject.own is None else 1),
         max_seconds=None if max_seconds is None else _seconds("max_seconds", max_seconds),
-        simulation=machine,
-        save=_flag("save", save),
-    )
+    )  # fmt: skip
+    return Arguments(subject, sizes, request, _flag("save", save))
 
 
 def wrong(name: str, value: object, remedy: str) -> UsageError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from statistics import geometric_mean
 from typing import Any
@@ -24,7 +24,6 @@ from cpugpu_tui.model import OwnCode
 from cpugpu_tui.render.comparison import code_answer, percent_text, placebo_lines, summary
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import pair_words
-from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.session.typed_code import with_names_of_both
 
 
@@ -66,11 +65,9 @@ def compare(
         called=(side, "sizes", of_side),
     ) for what, side, (lines, of_side) in ((new, "new", (setup, "setup")), (old, "old", older)))  # fmt: skip
     codes, olds = with_names_of_both([_typed(asked)], [_typed(other)])
-    request = PlanRequest(
-        names=(codes[0].name,), sizes=asked.sizes, dtype=asked.dtype, threads=asked.threads, devices=asked.devices,
-        max_seconds=asked.max_seconds, simulation=asked.simulation, own=OwnWorkloads(codes=codes),
-        pair=pair_words(codes, olds),
-    )  # fmt: skip
+    request = replace(
+        asked.request, names=(codes[0].name,), own=OwnWorkloads(codes=codes), starts=1, pair=pair_words(codes, olds)
+    )
     sides = code_sides(codes, olds, None)
     plan = duet_plan(request, sides, "process")
     options = RunOptions(save=asked.save)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -36,8 +36,7 @@ from cpugpu_tui.render.sentences import cut_short, heading, notes
 from cpugpu_tui.render.verdicts import mark_lines, remark, row_marks
 from cpugpu_tui.report.report import covers_starts, judged, report
 from cpugpu_tui.session.endings import error_of
-from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
@@ -102,11 +101,11 @@ def crossover(
         what, n, setup=setup, let=let, inputs=inputs, dtype=dtype, threads=threads, device=device, in_place=in_place,
         rounds=rounds, starts=starts, max_seconds=max_seconds, simulate=simulate, save=save,
     )  # fmt: skip
-    sizes = asked.sizes
-    ends = search_ends(sizes)
-    if ends is None and len(parse_sizes(sizes)) < 2:
-        raise UsageError(f"Cannot search at one size, {sizes}.", "Give both ends, as in n='16:4096', or use time_on().")
-    return _run(asked, sizes, find_crossover=ends is None)
+    ends = search_ends(asked.sizes)
+    if ends is None and len(parse_sizes(asked.sizes)) < 2:
+        raise UsageError(f"Cannot search at one size, {asked.sizes}.",
+                         "Give both ends, as in n='16:4096', or use time_on().")  # fmt: skip
+    return _run(asked, find_crossover=ends is None)
 
 
 @said_in_python()
@@ -139,10 +138,10 @@ def time_on(
         what, n, setup=setup, let=let, inputs=inputs, dtype=dtype, threads=threads, device=device, in_place=in_place,
         rounds=rounds, starts=starts, max_seconds=max_seconds, simulate=simulate, save=save,
     )  # fmt: skip
-    sizes = asked.sizes
-    if search_ends(sizes) is not None:
-        raise UsageError(f"The range {sizes!r} has no step.", "Add one, as in 16:4096:16, or search with crossover().")
-    return _run(asked, sizes, find_crossover=False)
+    if search_ends(asked.sizes) is not None:
+        raise UsageError(f"The range {asked.sizes!r} has no step.",
+                         "Add one, as in 16:4096:16, or search with crossover().")  # fmt: skip
+    return _run(asked, find_crossover=False)
 
 
 @said_in_python()
@@ -158,7 +157,7 @@ def load(name: str | int = "latest", database: str | os.PathLike[str] | None = N
         return Result.of(folded(store.load(store.find(called))))
 
 
-def _run(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
+def _run(asked: Arguments, *, find_crossover: bool) -> Result:
     """Run a plan to its end. ctrl+c raises KeyboardInterrupt after the agent's process has ended.
 
     Code that runs in this process is timed alone: two calls from two threads would disturb each other's times, and
@@ -166,32 +165,12 @@ def _run(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
     """
     if threading.current_thread().name == THREAD_NAME:
         raise UsageError("This call is inside code that is being timed.", "Time one of the two, not both.")
-    if asked.subject.own is None:
-        return _run_plan(asked, sizes, find_crossover=find_crossover)
-    if not _in_this_process.acquire(timeout=OTHERS_PATIENCE_S):
-        raise UnfitError("Another thread has been timing code for 10 minutes.", "Wait for it, then call again.")
-    try:
-        return _run_plan(asked, sizes, find_crossover=find_crossover)
-    finally:
-        _in_this_process.release()
+    return _run_plan(build_plan(replace(asked.request, find_crossover=find_crossover)), asked)
 
 
-def _plan_of(asked: Arguments, own: OwnWorkloads, sizes: str, *, find_crossover: bool) -> Plan:
-    return build_plan(PlanRequest(
-        names=(asked.subject.code.name,), sizes=sizes, find_crossover=find_crossover, dtype=asked.dtype,
-        threads=asked.threads, devices=asked.devices, rounds=asked.rounds, starts=asked.starts,
-        max_seconds=asked.max_seconds, simulation=asked.simulation, own=own,
-    ))  # fmt: skip
-
-
-def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
-    subject, save, began_s = asked.subject, asked.save, time.monotonic()
-    own = OwnWorkloads(codes=(subject.code,))
-    plan = _plan_of(asked, own, sizes, find_crossover=find_crossover)
-    is_simulated = plan.simulation is not None
-    state = RunState()
-
-    progress = Progress()
+def _run_plan(plan: Plan, asked: Arguments) -> Result:
+    own, is_simulated = asked.subject.own, plan.simulation is not None
+    state, progress = RunState(), Progress()
 
     def see(event: Event) -> None:
         nonlocal state
@@ -199,17 +178,21 @@ def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
         progress.show(state, event)
 
     with ExitStack() as stack:
-        if subject.own is not None and not is_simulated:
-            adopt_orphans()
-            stack.callback(adopt_orphans, False)
-        if subject.own is not None:
-            stack.enter_context(held(subject.code, subject.own, is_simulated=is_simulated))
-        outbox = stack.enter_context(saving(RunOptions(save=save)))
-        worker = "process" if subject.own is None else "thread"
-        agents = Agents(None, worker, simulated=is_simulated, own=own.words())
+        if own is not None:
+            if not _in_this_process.acquire(timeout=OTHERS_PATIENCE_S):
+                raise UnfitError("Another thread has been timing code for 10 minutes.", "Wait for it, then call again.")
+            stack.callback(_in_this_process.release)
+            if not is_simulated:
+                adopt_orphans()
+                stack.callback(adopt_orphans, False)
+            stack.enter_context(held(asked.subject.code, own, is_simulated=is_simulated))
+        began_s = time.monotonic()
+        outbox = stack.enter_context(saving(RunOptions(save=asked.save)))
+        worker = "process" if own is None else "thread"
+        agents = Agents(None, worker, simulated=is_simulated, own=asked.request.own.words())
         stack.callback(_close, agents)
         session = Session(plan, agents, outbox, facts=controller_facts(), ceilings=True, began_s=began_s)
-        if save:  # without a history nothing shows the readings
+        if asked.save:  # without a history nothing shows the readings
             stack.enter_context(telemetry((session,), plan, agents.pids))
         stack.callback(progress.clear)
         finished = session.run(see)
