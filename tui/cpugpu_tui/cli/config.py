@@ -75,7 +75,6 @@ def show(given: opt.Given) -> None:
 @config_commands.command("path")
 def print_path() -> None:
     """Print the path of the config file, even if it does not exist."""
-
     # Unescaped into a pipe, so that a script can open it.
     (tell if sys.stdout.isatty() else print)(str(config_path()))
 
@@ -108,13 +107,11 @@ def _preset_data(preset: Preset) -> dict[str, object]:
 
 def _preset_origin(found: Config, preset: Preset) -> str:
     """Return the file and line that define a preset."""
-
     return origin(found.lines.get(f"presets.{preset.name}"))
 
 
 def _value_text(value: object) -> str:
     """Return a value as printable text. Environment variables may hold control characters."""
-
     parts = [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]
     shown = parts if len(parts) <= 8 else [*parts[:3], "...", parts[-1]]
     return printable(", ".join(shown))

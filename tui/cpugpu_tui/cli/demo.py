@@ -94,7 +94,6 @@ def _tell_own_cpu() -> None:
 
 
 def _heading(recording: Recording) -> str:
-
     return plain(f"{recording.tag}: recorded on {recording.summary}. Nothing here was measured on this machine.")
 
 

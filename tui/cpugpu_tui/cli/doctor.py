@@ -90,7 +90,6 @@ def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> F
 
 def _tell(text: str) -> None:
     """Show progress on a terminal."""
-
     if sys.stderr.isatty():
         print(f"\r\033[K{shown(plain(text))}", end="", file=sys.stderr, flush=True)
 
@@ -116,7 +115,6 @@ def show(finding: Finding, *, as_json: bool) -> None:
 
 
 def _wrapped(text: str, width: int) -> str:
-
     margin = " " * INDENT
     return textwrap.fill(
         plain(text), width, initial_indent=margin, subsequent_indent=margin, break_long_words=False,

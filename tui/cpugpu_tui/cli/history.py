@@ -190,7 +190,6 @@ def show(given: opt.Given) -> None:
 @opt.takes(commands.command(), RunsGiven, "run_names force database")
 def rm(given: RunsGiven) -> None:
     """Delete runs and their results from the history."""
-
     with writing(given.database) as store:
         run_ids = list(dict.fromkeys(store.find(name) for name in given.run_names))
         runs = [store.summary(run_id) for run_id in run_ids]
@@ -211,7 +210,6 @@ def tag(given: RunsGiven) -> None:
     Use +TAG to add and -TAG to remove a tag. Without a tag, print the tags of the run.
     `history prune` keeps every run that has a tag.
     """
-
     if given.tagged.startswith("+"):
         raise UsageError(
             f"{given.tagged!r} is a tag, and a run comes first.", f"Write, for example, latest {given.tagged}."
@@ -235,7 +233,6 @@ def tag_word(change: str) -> str:
     Raises:
         UsageError: the sign is missing, or the tag is not a single printable word.
     """
-
     sign, word = change[:1], change[1:]
     if sign not in ("+", "-"):
         raise UsageError(f"{change!r} does not start with + or -.", "Use +TAG to add and -TAG to remove a tag.")

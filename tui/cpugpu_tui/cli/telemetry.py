@@ -168,7 +168,6 @@ def has_gpm(read: TelemetryRead) -> bool:
 
 def page_lines() -> int | None:
     """Return the lines that fit below a header, or None if stdout is not a terminal."""
-
     return max(10, shutil.get_terminal_size().lines - 3) if sys.stdout.isatty() else None
 
 

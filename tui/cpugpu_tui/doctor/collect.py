@@ -136,7 +136,6 @@ def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -
 
 
 def _why_unusable(path: Path) -> tuple[str, str] | None:
-
     try:
         prepare_folder(path, create_parents=False)
     except StoreError as error:

@@ -205,7 +205,6 @@ class Gauge(NamedTuple):
 
 def metrics_text(gauges: Iterable[Gauge]) -> str:
     """Return the gauges that have values, as OpenMetrics text."""
-
     lines: list[str] = []
     for each in gauges:
         if not each.values:

@@ -150,7 +150,6 @@ def _starts(plan: Plan, agents: Agents, ends_s: float) -> Iterator[RunState]:
 
 def made_by() -> str:
     """Return the version of this program, and the last commit of its source if it runs from a checkout."""
-
     commit = ""
     with suppress(OSError, subprocess.SubprocessError):
         # Empty in an environment inside another project's checkout.
