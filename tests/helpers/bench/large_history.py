@@ -7,8 +7,7 @@ from pathlib import Path
 
 from cpugpu_tui import model
 from cpugpu_tui.store import Store
-from cpugpu_tui.store.insertion import Owner, insert_case, insert_run, put_devices
-from cpugpu_tui.store.row_mapping import result_row, to_json
+from cpugpu_tui.store.rows import Owner, insert_case, insert_run, put_devices, result_row, to_json
 
 RUNS, CASES, ROUNDS = 10_000, 5, 10
 MEASUREMENTS = RUNS * CASES * ROUNDS * 2

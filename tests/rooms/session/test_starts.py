@@ -38,7 +38,7 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing.timers import event_clock
-from cpugpu_tui.workloads.own_command import own_command
+from cpugpu_tui.workloads.own_code import own_command
 
 VARIED = replace(QUICK, cpu_start=0.14, gpu_start=0.10, drift_seed=5)
 

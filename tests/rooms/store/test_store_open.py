@@ -14,7 +14,7 @@ import pytest
 from cpugpu_tui import model
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import LockedError, NewerStoreError, StoreError
-from cpugpu_tui.store import Store, open_store, open_to_read, row_mapping, schema
+from cpugpu_tui.store import Store, open_store, open_to_read, rows, schema
 
 STARTED = model.RunStarted(
     run_id="r1", series_id="s", plan=model.Plan("quick", (), words=("run", "quick")), environment={}
@@ -308,7 +308,7 @@ def test_an_older_database_is_copied_then_upgraded_and_its_runs_are_there(tmp_pa
         first.execute("INSERT INTO calibration VALUES (1, 1, 3, 3, 3, 'cpu', 1e3, 10, 5, 8, 2, 1)")
         first.execute(
             "INSERT INTO measurement VALUES (1, 2, 4, 4, 4, 'cpu', 1, 10, 3, 4, 3, 4, '[]', 'latency', ?)",
-            (row_mapping.to_blob([1e3, 2e3]),),
+            (rows.to_blob([1e3, 2e3]),),
         )
         first.execute("""INSERT INTO telemetry VALUES (1, 5, 5, 5, '{"seq":5,"wall_ns":5,"mono_ns":5}')""")
         first.commit()

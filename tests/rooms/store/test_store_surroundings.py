@@ -12,7 +12,7 @@ import pytest
 from cpugpu_tui.config import paths
 from cpugpu_tui.config.paths import journal_mode
 from cpugpu_tui.store import Store, open_store
-from cpugpu_tui.store.insertion import Owner
+from cpugpu_tui.store.rows import Owner
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw

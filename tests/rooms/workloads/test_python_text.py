@@ -11,8 +11,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.typed_code import CodeFields, parameters, request_of
 from cpugpu_tui.workloads.code_target import parse_target
-from cpugpu_tui.workloads.own_code import own_code
-from cpugpu_tui.workloads.own_command import own_command
+from cpugpu_tui.workloads.own_code import own_code, own_command
 
 DEEP = "x" + "-" * 9_000 + "1"
 """MemoryError of Python's parser."""

@@ -179,7 +179,7 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> 
     """
 
     from cpugpu_tui.cli.fleet.running import named_hosts
-    from cpugpu_tui.session.sent_files import announced
+    from cpugpu_tui.session.code_files import announced
     from cpugpu_tui.transport.interpreter_search import AUTO
 
     if given.worker == "thread":
@@ -272,7 +272,7 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[OwnCode, ...
         UsageError: no function of a file is timed, or the revision does not have it.
     """
 
-    from cpugpu_tui.session.revisions import file_of_revision
+    from cpugpu_tui.session.code_files import file_of_revision
     from cpugpu_tui.workloads.code_target import parse_target
 
     file, name = parse_target(given.statement or "") or ("", "")
@@ -332,7 +332,7 @@ def typed_commands(
         UsageError: it is missing, cannot be run, or has options that do not apply.
     """
     from cpugpu_tui.session.typed_code import parameters
-    from cpugpu_tui.workloads.own_command import own_command
+    from cpugpu_tui.workloads.own_code import own_command
 
     if not words:
         raise UsageError("Missing command after --.", "Write it, for example -- python train.py --device {device}.")

@@ -76,7 +76,7 @@ class Fleet:
         self._stop, self._kill, self._over = threading.Event(), threading.Event(), threading.Event()
         # Reentrant: a signal handler may interrupt another one in the same thread.
         self._lock = threading.RLock()
-        self._live: dict[str, tuple[Agents, Session]] = {}
+        self._live: dict[str, Session] = {}
 
     # ---------------------------------------------------------------- requests
 
@@ -89,17 +89,17 @@ class Fleet:
         """Stop every host after its block in flight, and start no other."""
         self._stop.set()
         self._doors.release(len(self._asked.hosts))
-        for _, session in self._sessions():
+        for session in self._sessions():
             session.stop()
 
     def kill(self) -> None:
         """Stop every host at once. Finished cases are saved."""
         self._kill.set()
         self.stop()
-        for _, session in self._sessions():
+        for session in self._sessions():
             session.kill()
 
-    def _sessions(self) -> list[tuple[Agents, Session]]:
+    def _sessions(self) -> list[Session]:
         with self._lock:
             return list(self._live.values())
 
@@ -149,13 +149,21 @@ class Fleet:
         finally:
             self._queue.put(None)
 
+    def _wait_to_connect(self, host: Host) -> Callable[[], None]:
+        """Wait for a place among the hosts that connect; return a function that gives it back once."""
+        if host.launcher == "srun":  # Slurm has a queue of its own
+            return lambda: None
+        self._doors.acquire()
+        has_left = threading.Lock()  # never released
+        return lambda: self._doors.release() if has_left.acquire(blocking=False) else None
+
     def _runs_of(self, index: int, host: Host, tell: Callable[[Told], None]) -> HostChanged:
         """Run a host's series and return how it ended."""
         if self._stop.is_set():
             return _STOPPED
-        door = _ConnectSlot(self._doors, has_one=host.launcher != "srun")  # Slurm has a queue of its own
+        leave_queue = self._wait_to_connect(host)
         if self._stop.is_set():
-            door.leave()
+            leave_queue()
             return _STOPPED
         tell(HostChanged(CONNECTING))
         asked = self._asked
@@ -163,7 +171,7 @@ class Fleet:
                         host=host, files=asked.files, hello_limit_s=asked.hello_limit_s)  # fmt: skip
 
         def reached() -> None:
-            door.leave()
+            leave_queue()
             tell(HostChanged(STARTING))
 
         agents.on_reached = reached
@@ -175,7 +183,7 @@ class Fleet:
                 if ended.state != DONE:
                     break
         finally:
-            door.leave()
+            leave_queue()
             with self._lock:
                 self._live.pop(host.host, None)
             agents.close()
@@ -188,7 +196,7 @@ class Fleet:
         session = Session(plan, agents, self._outbox, series_id, self._asked.case_timeout_s, facts,
                           began_s=math.inf)  # fmt: skip
         with self._lock:
-            self._live[host.host] = agents, session
+            self._live[host.host] = session
         # A stop that came before the session was listed did not reach it.
         if self._kill.is_set():
             session.kill()
@@ -202,24 +210,6 @@ class Fleet:
 
 
 _STOPPED = HostChanged(STOPPED, STOP_REQUESTED)
-
-
-class _ConnectSlot:
-    """A place among the hosts that connect; it is given back once."""
-
-    def __init__(self, doors: threading.Semaphore, *, has_one: bool) -> None:
-        self._doors = doors
-        self._lock = threading.Lock()
-        self._is_inside = has_one
-        if has_one:
-            doors.acquire()
-
-    def leave(self) -> None:
-        """Give the place back."""
-        with self._lock:
-            if self._is_inside:
-                self._is_inside = False
-                self._doors.release()
 
 
 def facts_of(host: Host | None, fleet_id: str = "") -> dict[str, Any]:

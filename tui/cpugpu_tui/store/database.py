@@ -10,7 +10,7 @@ from pathlib import Path
 from cpugpu_tui import model
 from cpugpu_tui.config.paths import create_private, journal_mode, mounts, prepare_folder, tighten
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
-from cpugpu_tui.store import insertion, row_mapping, schema
+from cpugpu_tui.store import rows, schema
 from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.saved_runs import SavedRuns
 
@@ -132,7 +132,7 @@ class Store(SavedRuns):
             known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
             if known is not None:
                 return int(known["number"])
-            return insertion.insert_run(connection, started, "running", insertion.Owner.current())
+            return rows.insert_run(connection, started, "running", rows.Owner.current())
 
     def reopen_run(self, run_id: str) -> None:
         """Save that a run continues in this process: delete its end and the results of skipped cases.
@@ -141,8 +141,8 @@ class Store(SavedRuns):
             UsageError: the run is still running.
         """
         with self._writing() as connection:
-            number = insertion.number_of(connection, run_id)
-            owner = asdict(insertion.Owner.current())
+            number = rows.number_of(connection, run_id)
+            owner = asdict(rows.Owner.current())
             reopened = connection.execute(
                 f"UPDATE run SET status = 'running', finished = NULL, finished_wall_ns = NULL, "
                 f"{', '.join(f'{name} = ?' for name in owner)} WHERE number = ? AND status != 'running'",
@@ -161,7 +161,7 @@ class Store(SavedRuns):
         assert isinstance(started, model.RunStarted)
         adopted = self.import_run(events, number)
         with self._writing() as connection:
-            owner = asdict(insertion.Owner.current())
+            owner = asdict(rows.Owner.current())
             connection.execute(
                 f"UPDATE run SET status = 'running', {', '.join(f'{name} = ?' for name in owner)} WHERE number = ?",
                 (*owner.values(), adopted),
@@ -171,7 +171,7 @@ class Store(SavedRuns):
     def add_devices(self, run_id: str, found: model.DevicesFound) -> None:
         """Save the devices of a run. A later call, after a restart of the agent, replaces them."""
         with self._writing() as connection:
-            insertion.put_devices(connection, insertion.number_of(connection, run_id), found)
+            rows.put_devices(connection, rows.number_of(connection, run_id), found)
 
     def commit_cases(
         self, run_id: str, cases: Sequence[Sequence[model.Event]], beside: Sequence[model.Event] = ()
@@ -184,41 +184,41 @@ class Store(SavedRuns):
         Raises:
             StoreError: nothing was saved.
         """
-        attempts = [row_mapping.last_attempt(case_events) for case_events in cases]
-        results = [row_mapping.result_row(attempt) for attempt in attempts]
+        attempts = [rows.last_attempt(case_events) for case_events in cases]
+        results = [rows.result_row(attempt) for attempt in attempts]
         with self._writing() as connection:
-            number = insertion.number_of(connection, run_id)
+            number = rows.number_of(connection, run_id)
             known = self._cases_of(number, run_id)
             for chosen in (event for event in beside if isinstance(event, model.CasesChosen)):
                 known.update((case.key, case) for case in chosen.cases)
             for attempt, result in zip(attempts, results, strict=True):
-                insertion.insert_case(connection, number, known.get(result["case_key"]), attempt, result)
-            insertion.insert_beside(connection, number, beside)
+                rows.insert_case(connection, number, known.get(result["case_key"]), attempt, result)
+            rows.insert_beside(connection, number, beside)
 
     def add_later(self, run_id: str, events: Sequence[model.Event]) -> None:
         """Save the half-rounds of a further start of the process, whose cases are saved already."""
         with self._writing() as connection:
-            insertion.insert_later(connection, insertion.number_of(connection, run_id), events)
+            rows.insert_later(connection, rows.number_of(connection, run_id), events)
 
     def finish_run(self, run_id: str, finished: model.RunFinished, beside: Sequence[model.Event] = ()) -> None:
         """Save the end of a run, and the events outside cases since the last commit."""
         with self._writing() as connection:
-            number = insertion.number_of(connection, run_id)
+            number = rows.number_of(connection, run_id)
             connection.execute(
                 "UPDATE run SET status = ?, finished_wall_ns = ?, finished = ? WHERE number = ?",
-                (finished.status, finished.wall_ns, row_mapping.to_json(finished), number),
+                (finished.status, finished.wall_ns, rows.to_json(finished), number),
             )
-            insertion.insert_beside(connection, number, beside)
+            rows.insert_beside(connection, number, beside)
         self._cases.pop(run_id, None)
 
     def keep_ceilings(self, found: model.Ceilings) -> None:
         """Save the peak rates of a device. They replace earlier ones, but quick ones never replace full ones."""
-        row = row_mapping.ceilings_row(found)
+        row = rows.ceilings_row(found)
         with self._writing() as connection:
             known = connection.execute(
                 "SELECT ceilings FROM ceilings WHERE (hostname, torch, identity, simulated) = (?, ?, ?, ?)", row[:4]
             ).fetchone()
-            if not found.quick or known is None or row_mapping.from_json(known["ceilings"], model.Ceilings).quick:
+            if not found.quick or known is None or rows.from_json(known["ceilings"], model.Ceilings).quick:
                 connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def keep_clock(self, found: model.EventClock) -> None:
@@ -230,7 +230,7 @@ class Store(SavedRuns):
         if same:
             with self._writing() as connection:
                 for each in same:
-                    row = row_mapping.ceilings_row(replace(each, clock=found))
+                    row = rows.ceilings_row(replace(each, clock=found))
                     connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def mark_interrupted(self) -> int:
@@ -239,7 +239,7 @@ class Store(SavedRuns):
             running = connection.execute(
                 "SELECT number, hostname, pid, boot_id, process_started_ticks FROM run WHERE status = 'running'"
             )
-            gone = [(number,) for number, *owner in running.fetchall() if insertion.Owner(*owner).is_gone()]
+            gone = [(number,) for number, *owner in running.fetchall() if rows.Owner(*owner).is_gone()]
             connection.executemany("UPDATE run SET status = 'interrupted' WHERE number = ?", gone)
         return len(gone)
 
@@ -249,5 +249,5 @@ class Store(SavedRuns):
         """Return key → case of a run's plan; cached, because parsing a plan of 10,000 cases takes 50 ms."""
         if run_id not in self._cases:
             text = self._connection.execute("SELECT plan FROM run WHERE number = ?", (number,)).fetchone()[0]
-            self._cases[run_id] = {case.key: case for case in row_mapping.from_json(text, model.Plan).cases}
+            self._cases[run_id] = {case.key: case for case in rows.from_json(text, model.Plan).cases}
         return self._cases[run_id]

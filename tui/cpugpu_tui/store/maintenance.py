@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpugpu_tui.errors import StoreError, UsageError, kind_of
-from cpugpu_tui.store import open_read_only, row_mapping, schema, version_at
+from cpugpu_tui.store import open_read_only, rows, schema, version_at
 from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.database import Store
 from cpugpu_tui.store.filtering import RunSummary
@@ -46,9 +46,9 @@ def merge(into: Store, path: Path) -> Merged:
     with _readable(path) as other:
         added, known, running = _merge_runs(into, other)
         refused = _merge_baselines(into, other)
-        mine = {row_mapping.ceilings_row(found)[:4]: found.measured_wall_ns for found in into.ceilings()}
+        mine = {rows.ceilings_row(found)[:4]: found.measured_wall_ns for found in into.ceilings()}
         for found in other.ceilings():
-            if found.measured_wall_ns > mine.get(row_mapping.ceilings_row(found)[:4], 0):
+            if found.measured_wall_ns > mine.get(rows.ceilings_row(found)[:4], 0):
                 into.keep_ceilings(found)
     return Merged(added, known, running, refused)
 

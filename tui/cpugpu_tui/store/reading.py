@@ -17,8 +17,7 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.store.connection import Connected
 from cpugpu_tui.store.filtering import LIST_THEM, RunSummary, how_to_name, parse_filter
-from cpugpu_tui.store.insertion import number_of
-from cpugpu_tui.store.row_mapping import case_events, from_json, lacked_core, median_ns
+from cpugpu_tui.store.rows import case_events, from_json, lacked_core, median_ns, number_of
 
 LATEST = "latest"
 """Name of the newest run in every command."""

@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.store import insertion, row_mapping
+from cpugpu_tui.store import rows
 from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.filtering import LIST_THEM
 from cpugpu_tui.store.reading import Reading
@@ -34,7 +34,7 @@ class SavedRuns(Reading):
         Raises:
             UsageError: the run does not exist.
         """
-        return row_mapping.from_json(self._of_run(run_id, "plan"), model.Plan)
+        return rows.from_json(self._of_run(run_id, "plan"), model.Plan)
 
     def code_plans(self, limit: int) -> list[model.Plan]:
         """Return the plans with typed code among the newest `limit` runs, newest first."""
@@ -44,7 +44,7 @@ class SavedRuns(Reading):
                 """WHERE plan LIKE '%"codes":[{%' ORDER BY number DESC""",
                 (limit,),
             )
-            return [row_mapping.from_json(row["plan"], model.Plan) for row in found]
+            return [rows.from_json(row["plan"], model.Plan) for row in found]
 
     def _of_run(self, run_id: str, column: Literal["series_id", "plan"]) -> str:
         """Return a column of a run; raise UsageError if the run does not exist."""
@@ -100,7 +100,7 @@ class SavedRuns(Reading):
     def tag(self, run_id: str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
         """Remove and add tags of a run; return its tags in alphabetical order."""
         with self._writing() as connection:
-            number = insertion.number_of(connection, run_id)
+            number = rows.number_of(connection, run_id)
             connection.executemany("DELETE FROM tag WHERE run_number = ? AND tag = ?", [(number, t) for t in remove])
             connection.executemany("INSERT OR IGNORE INTO tag VALUES (?, ?)", [(number, tag) for tag in add])
             found = connection.execute("SELECT tag FROM tag WHERE run_number = ? ORDER BY tag", (number,))
@@ -121,7 +121,7 @@ class SavedRuns(Reading):
         """
         with self._writing() as connection:
             for run_id in run_ids:
-                number = insertion.number_of(connection, run_id)
+                number = rows.number_of(connection, run_id)
                 status = connection.execute("SELECT status FROM run WHERE number = ?", (number,)).fetchone()["status"]
                 if status == "running" and not force:
                     raise UsageError(f"Run {number} is still running.", "Stop it first, or delete it with --force.")
@@ -153,15 +153,15 @@ class SavedRuns(Reading):
             known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
             if known is not None:
                 return int(known["number"])
-            owner = insertion.Owner(str(started.environment.get("hostname") or ""), 0, "", 0)
+            owner = rows.Owner(str(started.environment.get("hostname") or ""), 0, "", 0)
             taken = connection.execute("SELECT 1 FROM run WHERE number = ?", (number,)).fetchone()
             status = ended.status if ended else "interrupted"
-            number = insertion.insert_run(connection, started, status, owner, None if taken else number)
+            number = rows.insert_run(connection, started, status, owner, None if taken else number)
             _insert_stream(connection, number, started, events)
             if ended is not None:
                 connection.execute(
                     "UPDATE run SET finished_wall_ns = ?, finished = ? WHERE number = ?",
-                    (ended.wall_ns, row_mapping.to_json(ended), number),
+                    (ended.wall_ns, rows.to_json(ended), number),
                 )
         return number
 
@@ -171,24 +171,24 @@ def _insert_stream(
 ) -> None:
     cases: dict[str, model.Case] = {case.key: case for case in started.plan.cases}
     open_cases: dict[str, list[model.Event]] = {}
-    insert_last = [event for event in events if row_mapping.is_later(event)]
+    insert_last = [event for event in events if rows.is_later(event)]
     # Stored elsewhere, or not at all.
     not_kept = (model.RunStarted, model.RunFinished, model.Hello, model.Gap, model.Progressed)
     for event in events:
-        if row_mapping.is_later(event):
+        if rows.is_later(event):
             continue
         if isinstance(event, model.CaseStarted | model.Calibrated | model.DeviceSampled):
             open_cases.setdefault(event.case, []).append(event)
         elif isinstance(event, model.CaseFinished | model.CaseFailed):
-            attempt = row_mapping.last_attempt([*open_cases.pop(event.case, []), event])
-            insertion.insert_case(connection, number, cases.get(event.case), attempt, row_mapping.result_row(attempt))
+            attempt = rows.last_attempt([*open_cases.pop(event.case, []), event])
+            rows.insert_case(connection, number, cases.get(event.case), attempt, rows.result_row(attempt))
         elif isinstance(event, model.DevicesFound):
-            insertion.put_devices(connection, number, event)
+            rows.put_devices(connection, number, event)
         elif not isinstance(event, not_kept):
             if isinstance(event, model.CasesChosen):
                 cases.update((case.key, case) for case in event.cases)
-            insertion.insert_beside(connection, number, [event])
-    insertion.insert_later(connection, number, insert_last)
+            rows.insert_beside(connection, number, [event])
+    rows.insert_later(connection, number, insert_last)
 
 
 def _forget_unused(connection: sqlite3.Connection) -> None:

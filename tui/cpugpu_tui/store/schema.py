@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from cpugpu_tui.config.paths import create_private
-from cpugpu_tui.store.insertion import share_surroundings
+from cpugpu_tui.store.rows import share_surroundings
 
 Step = str | Callable[[sqlite3.Connection], None]
 """A statement, or a function for what SQL cannot do."""

@@ -9,9 +9,11 @@ import ast
 import linecache
 import os
 import re
+import shlex
+import shutil
 import stat
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import CodeType
@@ -22,7 +24,8 @@ from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.caller_code import caller_code
 from cpugpu_tui.workloads.code_target import no_function, parse_target
-from cpugpu_tui.workloads.python_text import SIZE, check_name, quote, reading, top_level_names
+from cpugpu_tui.workloads.contract import Costs, Workload
+from cpugpu_tui.workloads.python_text import DEVICE, SIZE, check_name, quote, reading, top_level_names
 
 LIBRARIES = {"torch": "torch", "np": "numpy", "F": "torch.nn.functional", "math": "math"}
 """Names that the code may use without importing them, and their modules."""
@@ -234,3 +237,92 @@ def place_of(error: BaseException, code: OwnCode) -> str:
         return ""
     part, line = found[-1]
     return f"{part}: " if part == "statement" else f"{part}, line {line}: "
+
+
+# ------------------------------------------------------------------ a command
+
+
+_PYTHON = re.compile(r"python[0-9.]*")
+
+
+def own_command(words: Sequence[str], lets: tuple[tuple[str, str], ...] = (), startup: str | None = None) -> OwnCode:
+    """Return a typed command as data, named after its words.
+
+    Raises:
+        UsageError: it is too long, its program does not exist, or it does not use a parameter.
+    """
+    statement = " ".join(shlex.join(words).split())
+    if len(statement) > LONGEST or "\0" in statement:
+        raise UsageError(f"The command has more than {LONGEST:,} characters, or a null character.", "Use a script.")
+    for name, value in lets:
+        if name in (SIZE, DEVICE):
+            raise UsageError(f"Invalid parameter name {name!r}.", f"{{{name}}} is set by the run itself.")
+        if not any(f"{{{name}}}" in word for word in words):
+            raise UsageError(f"The command does not use --let {name}={value}.", f"Write {{{name}}} in the command.")
+    started = _split(startup) if startup is not None else ()
+    for program in (words[0], *started[:1]):
+        if "{" not in program and shutil.which(program) is None:
+            reason, remedy = _why_not_run(program)
+            raise UsageError(f"Cannot run {quote(program)}: {reason}.", remedy)
+    odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
+    values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
+    name = name_of(" ".join(map(os.path.basename, words[:2])), repr((words, started, odd)), values)
+    return OwnCode(name, statement, lets=lets, argv=tuple(words), startup=started)
+
+
+def _why_not_run(program: str) -> tuple[str, str]:
+    """Return why the shell would not find a program, and what to do."""
+    if os.path.isdir(program):
+        return "it is a folder", "Give the path of a program."
+    if not os.path.isfile(program):
+        return "no such program", "Give its path, or correct the name."
+    if not os.access(program, os.X_OK):
+        return "the file is not executable", f"Name its interpreter first, or run chmod +x {shlex.quote(program)}."
+    return "no such program on the PATH", f"Give its path, {shlex.quote(os.path.join(os.curdir, program))}."
+
+
+def _split(text: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"Invalid --startup {text!r}: {error}.", "Write a command, as in a shell.") from None
+    if not words:
+        raise UsageError("--startup is empty.", "Write a command that does nothing but start.")
+    return words
+
+
+def words_for(code: OwnCode, n: int, device: str) -> list[str]:
+    """Return the words of a command for one size and device; other braces stay as they are."""
+    return replaced(code.argv, {SIZE: str(n), DEVICE: device, **dict(code.lets)})
+
+
+def startup_words(code: OwnCode, device: str) -> list[str]:
+    """Return a command that does nothing but start: by default Python that imports torch; empty if unknown."""
+    if code.startup:
+        return replaced(code.startup, {DEVICE: device})
+    is_python = _PYTHON.fullmatch(os.path.basename(code.argv[0])) is not None
+    return [code.argv[0], "-c", "import torch"] if is_python else []
+
+
+def replaced(words: Sequence[str], values: dict[str, str]) -> list[str]:
+    """Return words with each `{name}` of `values` replaced."""
+    wanted = re.compile("|".join(re.escape(f"{{{name}}}") for name in values))
+    return [wanted.sub(lambda found: values[found[0][1:-1]], word) for word in words]
+
+
+class CommandWorkload(Workload):
+    """A command that a person typed."""
+
+    has_end_to_end = False
+
+    def __init__(self, code: OwnCode) -> None:
+        self.code = code
+        self.name = code.name
+
+    def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
+        """Return zeros: nobody knows what a process computes."""
+        return Costs(0.0, 0.0, 0.0)
+
+    def info(self) -> WorkloadInfo:
+        """Return the facts for the catalogue."""
+        return info_of(self.code)

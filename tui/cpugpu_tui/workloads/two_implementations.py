@@ -8,8 +8,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Step, Workload
-from cpugpu_tui.workloads.own_code import info_of
-from cpugpu_tui.workloads.own_command import CommandWorkload
+from cpugpu_tui.workloads.own_code import CommandWorkload, info_of
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ from cpugpu_tui.machine.processes import MARK, marked
 from cpugpu_tui.model import Case, CommandUse, Device, Reading
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.timing.timers.command import CommandTimer, environment_for
-from cpugpu_tui.workloads.own_command import own_command
+from cpugpu_tui.workloads.own_code import own_command
 
 GPU = "cuda:0"
 

@@ -117,10 +117,10 @@ def _run_fleet(given: FleetGiven, request: PlanRequest) -> int:
     from cpugpu_tui.cli.fleet.running import Run, fleet_plan, print_fleet, run_to_the_end
     from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
     from cpugpu_tui.render.fleet import host_data
+    from cpugpu_tui.session.code_files import announced
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
     from cpugpu_tui.session.planning import build_plan
-    from cpugpu_tui.session.sent_files import announced
 
     show = _in_the_app(given.theme, mouse=given.mouse) if given.tui and not given.json else None
     outputs, options = Outputs.of(given), given.run_options()

@@ -18,7 +18,7 @@ from cpugpu_tui.machine.processes import MARK, exit_descriptor, kill_marked, mar
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, HostTimer, Readiness, Stopped
-from cpugpu_tui.workloads.own_command import startup_words, words_for
+from cpugpu_tui.workloads.own_code import startup_words, words_for
 
 LOOK_MS = 20
 """Interval of looks at a process while it runs. They do not delay the notice of its end."""
