@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cpugpu_tui import model
@@ -15,9 +15,6 @@ from cpugpu_tui.transport.agent_pool import Agents
 
 OTHER_NOISE = 1_000
 """Distance between the seeds of two simulated agents: with one seed all GPUs would have equal times."""
-
-PER_CASE = "case"
-"""Field that events of a case have."""
 
 
 def claim_agent(plan: model.Plan, agents: Agents) -> Agent:
@@ -33,37 +30,73 @@ def claim_agent(plan: model.Plan, agents: Agents) -> Agent:
     return AgentGroup([agents.take() for _ in plan.devices], plan.devices)
 
 
-class AgentGroup:
-    """Agents with a GPU each; see `Agent`. When one dies all are ended, and new ones rerun the open cases."""
+class SeveralAgents:
+    """Several agents as one, see `Agent`. A thread for each of them hands its messages to `_take`."""
 
-    def __init__(self, agents: Sequence[Agent], gpus: Sequence[str]) -> None:
+    def __init__(self, agents: Sequence[Agent]) -> None:
         self._agents = tuple(agents)
-        self._gpus = tuple(gpus)
-        self._merge = Merge(len(self._agents))
         self._lock = threading.Lock()
-        self._is_ended = False
         self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
         """See `Agent`."""
-        for index, gpu in enumerate(self._gpus):
-            threading.Thread(target=self._pass_on, args=(index,), name=f"agent-of-{gpu}", daemon=True).start()
+
+    def _listen(self, names: Iterable[str]) -> None:
+        """Start the threads, with these names."""
+        for index, name in enumerate(names):
+            threading.Thread(target=self._pass_on, args=(index,), name=name, daemon=True).start()
+
+    def _pass_on(self, index: int) -> None:
+        message: Message | None = None
+        while not isinstance(message, (AgentExited, model.RunFinished)):
+            message = self._agents[index].messages.get()
+            with self._lock:
+                self._take(index, message)
+            while self._is_full:
+                time.sleep(LOOK_AGAIN_S)
+
+    def _take(self, index: int, message: Message) -> None:
+        """Handle a message of the agent with this index; called by one thread at a time."""
+        raise NotImplementedError
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether so many messages wait that no more should be taken."""
+        return self.messages.qsize() > WAITING_EVENTS
 
     @property
     def pid(self) -> int:
         """Process id of the first agent."""
         return self._agents[0].pid
 
-    def _pass_on(self, index: int) -> None:
-        message: Message | None = None
-        while not isinstance(message, AgentExited):
-            message = self._agents[index].messages.get()
-            with self._lock:
-                told = self._merge.take(index, message)
-                for each in told:
-                    self.messages.put(each)
-            if any(isinstance(each, (AgentExited, model.RunFinished)) for each in told):
+    def hand_over(self) -> None:
+        """See `Agent`."""
+        for agent in self._agents:
+            agent.hand_over()
+
+    def end(self, *, at_once: bool) -> None:
+        """See `Agent`."""
+        for agent in self._agents:
+            agent.end(at_once=at_once)
+
+
+class AgentGroup(SeveralAgents):
+    """Agents with a GPU each. When one dies all are ended, and new ones rerun the open cases."""
+
+    def __init__(self, agents: Sequence[Agent], gpus: Sequence[str]) -> None:
+        super().__init__(agents)
+        self._gpus = tuple(gpus)
+        self._merge = Merge(len(self._agents))
+        self._is_ended = False
+        self._listen(f"agent-of-{gpu}" for gpu in gpus)
+
+    def _take(self, index: int, message: Message) -> None:
+        for each in self._merge.take(index, message):
+            self.messages.put(each)
+            if isinstance(each, (AgentExited, model.RunFinished)):
                 self.end(at_once=False)
-            while not self._is_ended and (self.messages.qsize() > WAITING_EVENTS or self._merge.is_full):
-                time.sleep(LOOK_AGAIN_S)
+
+    @property
+    def _is_full(self) -> bool:
+        return not self._is_ended and (super()._is_full or self._merge.is_full)
 
     def send_plan(self, plan: model.Plan) -> None:
         """Give each agent the plan for its GPU."""
@@ -78,16 +111,10 @@ class AgentGroup:
         for agent in self._agents:
             agent.command(word)
 
-    def hand_over(self) -> None:
-        """See `Agent`."""
-        for agent in self._agents:
-            agent.hand_over()
-
     def end(self, *, at_once: bool) -> None:
         """See `Agent`."""
         self._is_ended = True
-        for agent in self._agents:
-            agent.end(at_once=at_once)
+        super().end(at_once=at_once)
 
 
 class Merge:
@@ -164,7 +191,7 @@ class Merge:
         ]
 
     def _from_agent(self, index: int, event: model.Event) -> list[Message]:
-        case = getattr(event, PER_CASE, "")
+        case = getattr(event, "case", "")
         match event:
             case model.Progressed():
                 return [self._progressed(index, event)]

@@ -122,8 +122,7 @@ class Session:
         """Stop at once: terminate the agent, then kill it. Finished cases are saved."""
         self._stop.set()
         self._kill.set()
-        agent = self._agent
-        if agent is not None:
+        if (agent := self._agent) is not None:
             agent.end(at_once=False)
             killer = threading.Timer(KILL_AFTER_S, agent.end, kwargs={"at_once": True})
             killer.daemon = True
@@ -281,10 +280,10 @@ class Session:
         """
         if self._saved is not None:
             require_environment(self._saved, hello)
-            self.on_live(True)
+        self.on_live(True)
+        if self._saved is not None:
             self._stream.deliver_saved(self._saved)
             return
-        self.on_live(True)
         told: dict[str, Any] = {"worker": self._agents.worker, "python_option": self._agents.python}
         if self._case_timeout_s is not None:  # not part of the plan: the controller enforces it
             told["case_timeout_s"] = self._case_timeout_s
@@ -379,16 +378,12 @@ class Session:
             self._further.end_silent(limit_s)
             is_hung = False
         else:
-            self._blame_silence(blame, limit_s)
+            why = f"No answer for {limit_s:g} s ({blame.step})."
+            self._stream.fail(blame.case, "timeout", why, "Raise --case-timeout, or leave this case out.", blame.device)
             is_hung = True
         if is_hung and self._agent is not None:
             self._agent.end(at_once=True)
         return is_hung
-
-    def _blame_silence(self, blame: model.Progressed, limit_s: float) -> None:
-        why = f"No answer for {limit_s:g} s ({blame.step})."
-        remedy = "Raise --case-timeout, or leave this case out."
-        self._stream.fail(blame.case, "timeout", why, remedy, blame.device)
 
     def _next(self, timeout_s: float) -> Message | None:
         try:
