@@ -89,6 +89,14 @@ def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not():
     assert "30.0× faster in 2 rounds, too few to judge" in data["sentences"][0]
 
 
+@pytest.mark.parametrize(("gpu_ns", "reason"), [(2.5e9, "only 2 rounds and under 1.5×"), (1e8, "only 2 rounds")])
+def test_few_rounds_say_whether_the_ratio_is_too_small_for_them(gpu_ns, reason):
+    """Five rounds named a winner in one row and six named none in another, without a word why."""
+    huge = model.Case("matmul", 1024)
+    (data,) = as_data(run_of((*CASES, huge), *ALL_WELL, *rounds_of(huge, 3e9, gpu_ns, 2)))
+    assert [each["reason"] for each in data["crossover"]["judged"]["not_judged"]] == [reason]
+
+
 def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown():
     """On the screen and in exports, with and without copies, even with much noise."""
     plan = plan_of(16, 64, 256, simulation=replace(QUICK, noise=0.2, cpu_drift=0.1), metrics=model.METRICS)

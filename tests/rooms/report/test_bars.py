@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from tests.helpers.runs.planted_report import planted, with_copies
+from tests.helpers.runs.planted_report import LETTERS, planted, with_copies
 
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.comparison import GPU_WINS, Comparison, SweepPoint
@@ -53,3 +53,12 @@ def test_cells_show_every_size_by_its_own_judgement():
     assert cells_of(with_copies("CG", ""), 1) == (OPEN,), "a bracket is seen however narrow it is"
     assert cells_of(with_copies("GG", "CG"), 1) == (RESIDENT,), "the GPU wins at both, so it is not open"
     assert cells_of(with_copies("G", ""), 9) == ()
+
+
+@pytest.mark.parametrize("letters", ["C?", "?G", "-G"])
+def test_a_wide_gap_beside_an_unclear_size_is_unknown(letters):
+    """`?` filled a bar from 200 to 512, though its legend calls all over 2.5× to the next size unknown."""
+    near, far = ([SweepPoint(size, LETTERS[letter]) for size, letter in zip(sizes, letters, strict=True)]
+                 for sizes in ((100, 250), (100, 251)))  # fmt: skip
+    assert GAP not in cells_of(planted(near), 9)
+    assert cells_of(planted(far), 9)[1:8] == (GAP,) * 7

@@ -120,7 +120,7 @@ def cause_sentence(found: SweepReport) -> str:
         owner = "its " if is_known else "the GPU's "
         # `launch overhead takes 98 % of its 118 µs` sounds as if 2 % were left without it.
         is_hidden = resident.share(resident.hidden_ns) > UNEXPLAINED
-        beside = f", while warm kernels run for {time_text(resident.kernels_ns)}" if is_hidden else ""
+        beside = f", during which warm kernels run for {time_text(resident.kernels_ns)}" if is_hidden else ""
         parts.append(f"A{at}{slower} {_cause(resident, of=owner, beside=beside)}.")
     if moved is not None:
         where = "" if parts else f" a{at}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from cpugpu_tui.decide.comparison import EQUIVALENCE, Change, Comparison
+from cpugpu_tui.decide.comparison import EQUIVALENCE, OBSERVED_RATIO, OBSERVED_ROUNDS, Change, Comparison
 from cpugpu_tui.model.quantities import (
     count_of,
     factor,
@@ -76,7 +76,9 @@ def reason_words(size: Size) -> str:
     if size.judgement == EQUAL:
         return f"equal {WITHIN}"
     if size.reason in (TOO_FEW, UNSURE) and size.comparison is not None and size.comparison.low is None:
-        return f"only {count_of(size.comparison.rounds, 'round')}"
+        is_small = 1 / OBSERVED_RATIO < size.comparison.speedup < OBSERVED_RATIO
+        small = f" and under {OBSERVED_RATIO:g}×" if is_small and size.comparison.rounds >= OBSERVED_ROUNDS else ""
+        return f"only {count_of(size.comparison.rounds, 'round')}{small}"
     return REASONS.get(size.reason, size.reason)
 
 

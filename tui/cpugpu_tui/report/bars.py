@@ -7,14 +7,15 @@ from bisect import bisect_right
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from cpugpu_tui.decide.comparison import WIDEST_GAP
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport
 from cpugpu_tui.report.segments import GPU, UNKNOWN, Segment, Size
 
 CPU, RESIDENT, BOTH, OPEN, GAP = "cpu", "resident", "both", "open", "gap"
 """Kinds of a part: the CPU wins; the GPU wins with its inputs there; also with copies; a size has no winner there or
-the winner changes; between two sizes with one winner nothing can be said of those between them, or not whether copies
-matter there: they are too far apart for their leads."""
+the winner changes; nothing can be said of the sizes between two, or not whether copies matter there: they are too far
+apart, by themselves or for their leads."""
 
 LEAST = 0.04
 """Width of a part that is known at one size alone."""
@@ -58,8 +59,11 @@ class _Axis:
     def between(self, low: Size, high: Size) -> str:
         """Return the kind between two neighbouring sizes."""
         part = self._resident.holding(low, high)
-        if part is None or part.winner is None:
-            return GAP if part is None and low.winner == high.winner is not None else OPEN
+        if part is None:
+            is_change = low.winner != high.winner if low.winner and high.winner else high.size <= WIDEST_GAP * low.size
+            return OPEN if is_change else GAP
+        if part.winner is None:
+            return OPEN
         if part.winner != GPU:
             return CPU
         if not self._with_copies >= {low.size, high.size}:
