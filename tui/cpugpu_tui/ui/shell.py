@@ -39,7 +39,6 @@ WIDTHS: list[tuple[int, str]] | None = [(0, "-slim"), (40, "-tiny"), (60, "-narr
 HEIGHTS: list[tuple[int, str]] | None = [(0, "-low"), (12, "-flat"), (16, "-short"), (34, "-tall")]
 """Least columns and rows of each layout in `app.tcss`."""
 
-Found = TypeVar("Found")
 Result = TypeVar("Result")
 
 
@@ -159,22 +158,6 @@ class Shell(WatchedApp[Result]):
     def start_thread(self, body: Callable[[], object], group: str, *, exclusive: bool = False) -> object:
         """Run `body` on a thread; an exception in it does not end the app."""
         return self.run_worker(body, thread=True, exclusive=exclusive, exit_on_error=False, group=group)
-
-    def in_background(
-        self, group: str, body: Callable[[], Found], then: Callable[[Found], object],
-        failed: Callable[[CpuGpuError], object],
-    ) -> None:  # fmt: skip
-        """Run `body` on a thread, then `then(result)` or `failed(error)` on the app's thread."""
-
-        def run() -> None:
-            try:
-                found = body()
-            except CpuGpuError as error:
-                self.call_later(failed, error)
-            else:
-                self.call_later(then, found)
-
-        self.start_thread(run, group)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show an exception on a worker thread as a problem instead of ending the app."""

@@ -11,7 +11,7 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import ParentRun
 from cpugpu_tui.ui.live.bridge import Bridge
-from cpugpu_tui.ui.live.messages import PairChosen, SeriesEnded
+from cpugpu_tui.ui.live.messages import PairChosen, SeriesEnded, in_background
 from cpugpu_tui.ui.live.saved_runs import BASELINE, QuietReader, age_text
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import Shell
@@ -140,7 +140,7 @@ class Repeating:
             return
         # Errors are ignored: without a history, or once the next run has begun, nothing can be compared.
         latest = state.own.telemetry.latest
-        self._app.in_background("before", lambda: self._before(run, latest), self._know_before, lambda _: None)
+        in_background(self._app, "before", lambda: self._before(run, latest), self._know_before)
 
     def _before(self, run: RunState, latest: model.TelemetryRead | None) -> tuple[str, Series, str] | None:
         """Return the run id, the previous series and a remark; called on a thread, reads between runs only."""
@@ -252,8 +252,8 @@ class Comparing:
 
     def _in_background(self, body: Callable[[], tuple[str, str]]) -> None:
         """Run `body` on a thread and show its result: the series' id and the text about the baseline."""
-        self._app.in_background(
-            "baseline", body, lambda found: self._app.change(baseline=found),
+        in_background(
+            self._app, "baseline", body, lambda found: self._app.change(baseline=found),
             lambda error: self._app.change(problem=error),
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.session.repeat import repeat_text, why_no_command
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.ui.app_state import SavedRunView
+from cpugpu_tui.ui.live.messages import in_background
 from cpugpu_tui.ui.live.saved_runs import OpenedRun, SavedRuns, ago
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import Shell
@@ -70,7 +71,7 @@ class History:
             if not self._app.state.situation.live:
                 then(*found)
 
-        self._app.in_background("past", body, opened, self.refuse)
+        in_background(self._app, "past", body, opened, self.refuse)
 
     def _put(self, opened: OpenedRun, now_ns: int) -> None:
         """Show a saved run in the panes, or its newer version."""
@@ -98,7 +99,7 @@ class History:
 
         self._following = False
         if isinstance(self._app.screen, HistoryScreen):
-            self._app.screen.post_message(HistoryScreen.Failed(error))
+            self._app.screen.refuse(error)
         else:
             self._stop_following()  # it was deleted or is broken; polling would repeat the error every second
             self._app.change(problem=error)
@@ -120,7 +121,7 @@ class History:
             saved = self._saved_runs()
             return saved.advanced(known), saved.now_ns()
 
-        self._app.in_background("past", body, self._show_more, self.refuse)
+        in_background(self._app, "past", body, self._show_more, self.refuse)
 
     def _show_more(self, found: tuple[OpenedRun | None, int]) -> None:
         self._following = False
@@ -260,7 +261,7 @@ class Exporting:
             self._app.say(f"Wrote {path}")
             self.read_thresholds()
 
-        self._app.in_background("export", body, written, lambda error: self._app.change(problem=error))
+        in_background(self._app, "export", body, written, lambda error: self._app.change(problem=error))
 
     def read_thresholds(self, _: object = None) -> None:
         """Read the file of thresholds in the current folder, if there is one. A damaged one counts as none."""
@@ -279,4 +280,4 @@ class Exporting:
         def keep(found: Thresholds | None) -> None:
             self._app.change(thresholds=found)
 
-        self._app.in_background("thresholds", body, keep, lambda _: None)
+        in_background(self._app, "thresholds", body, keep)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.repeat import code_sizes
 from cpugpu_tui.session.request import PlanRequest
+from cpugpu_tui.ui.live.messages import in_background
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.panes.workload import WorkloadPane, bare
 from cpugpu_tui.ui.shell import Shell
@@ -125,7 +126,7 @@ class Coding:
         form = CodeForm(bare(state.request), state, self._app.glyphs, tuple(self._typed), self._draft)
         self._app.push_screen(form, self._run)
         # Without a history there is nothing to offer.
-        self._app.in_background("codes", self._earlier, form.offer, lambda _: None)
+        in_background(self._app, "codes", self._earlier, form.offer)
 
     def _earlier(self) -> tuple[CodeFields, ...]:
         """Return the fields of code in the history, the newest first. Called on a thread."""

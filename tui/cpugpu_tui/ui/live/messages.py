@@ -1,19 +1,41 @@
-"""Messages from threads and screens to the app. Threads post these and touch nothing else."""
+"""Messages from threads and screens to the app, and work on a thread. Threads touch nothing else."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, dataclass_transform
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
+from textual.dom import DOMNode
 from textual.message import Message
+
+from cpugpu_tui.errors import CpuGpuError
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.claims import JudgedClaim
-    from cpugpu_tui.errors import CpuGpuError
     from cpugpu_tui.model import Ceilings, Device, Event, Hello, TelemetryRead
     from cpugpu_tui.session.estimate import Earlier
     from cpugpu_tui.store import RunSummary
     from cpugpu_tui.store.outbox import Unsaved
     from cpugpu_tui.transport.interpreter_search import Interpreter
+
+Found = TypeVar("Found")
+
+
+def in_background(
+    node: DOMNode, group: str, body: Callable[[], Found], then: Callable[[Found], object],
+    failed: Callable[[CpuGpuError], object] = lambda _: None,
+) -> None:  # fmt: skip
+    """Run `body` on a thread, then `then(result)` or `failed(error)` on the app's thread, as a callback of `node`."""
+
+    def run() -> None:
+        try:
+            found = body()
+        except CpuGpuError as error:
+            node.call_later(failed, error)
+        else:
+            node.call_later(then, found)
+
+    node.run_worker(run, thread=True, exit_on_error=False, group=group)
 
 
 @dataclass_transform(eq_default=False)

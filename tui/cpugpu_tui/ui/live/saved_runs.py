@@ -126,10 +126,6 @@ class SavedRuns:
         self.store.tag(run.run_id, [tag for tag in tags if tag not in run.tags], removed)
         return self.summary(run.number)
 
-    def delete(self, run: RunSummary) -> None:
-        """Delete a run and its samples for good."""
-        self.store.delete(run.run_id)
-
 
 def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
     """Return the state of run and telemetry after these events."""

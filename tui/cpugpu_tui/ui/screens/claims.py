@@ -17,7 +17,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.live.messages import ClaimWanted
+from cpugpu_tui.ui.live.messages import ClaimWanted, in_background
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import seconds_text
 from cpugpu_tui.ui.screens.page import ListPage
@@ -94,10 +94,7 @@ class ClaimsScreen(ListPage):
             return
         self._stale, self._reading = False, True
         run, ceilings = self.state.run, self.state.ceilings
-        self.run_worker(
-            lambda: self.call_later(self._know, self._read_saved(run, ceilings)),
-            thread=True, exit_on_error=False, group="claims",
-        )  # fmt: skip
+        in_background(self, "claims", lambda: self._read_saved(run, ceilings), self._know)
         self.redraw()
 
     def _know(self, points: tuple[TimedCase, ...]) -> None:

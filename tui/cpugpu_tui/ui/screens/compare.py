@@ -11,14 +11,13 @@ from textual.binding import BindingType
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.series import REPEATS, RUNS, Noise
-from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render import comparison, noise
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.live.messages import NoiseWanted
+from cpugpu_tui.ui.live.messages import NoiseWanted, in_background
 from cpugpu_tui.ui.panes.lines import Spans, cut, fitted, spelled, wrapped
 from cpugpu_tui.ui.screens.page import Page
 
@@ -78,10 +77,7 @@ class CompareScreen(Page):
 
     def _ask(self, place: int) -> None:
         self._wanted = place
-        self.run_worker(
-            lambda: self.call_later(self._know, self._read(place)),
-            thread=True, exit_on_error=False, group="compare",
-        )  # fmt: skip
+        in_background(self, "compare", lambda: self._read(place), self._know)
 
     def _know(self, compared: Compared) -> None:
         if compared.place == self._wanted or compared.count <= self._wanted:
@@ -254,15 +250,9 @@ class NoiseScreen(Page):
 
     def _ask(self) -> None:
         self._is_reading = True
-        self.run_worker(lambda: self.call_later(self._know, *self._answer()), thread=True, exclusive=True)
+        in_background(self, "noise", self._read, self._know, lambda error: self._know(None, str(error)))
 
-    def _answer(self) -> tuple[Noise | None, str]:
-        try:
-            return self._read(), ""
-        except CpuGpuError as error:
-            return None, str(error)
-
-    def _know(self, found: Noise | None, problem: str) -> None:
+    def _know(self, found: Noise | None, problem: str = "") -> None:
         self._found, self._problem, self._is_reading = found, problem, False
         self.redraw()
 

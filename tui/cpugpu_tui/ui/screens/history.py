@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
-from textual.message import Message
 from textual.widgets import Input
 
 from cpugpu_tui.store.filtering import EXAMPLE
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.live.messages import PairChosen, SavedRunChosen
+from cpugpu_tui.ui.live.messages import PairChosen, SavedRunChosen, in_background
 from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, age_text
 from cpugpu_tui.ui.screens.form import BaselineBox
 from cpugpu_tui.ui.screens.page import ConfirmScreen
@@ -114,20 +113,20 @@ class HistoryScreen(RunList):
     def _set_baseline(self, run: RunSummary, name: str | None) -> None:
         if name is None:
             return
-        shown = tuple(self._runs.values())
 
-        def set_baseline(saved: SavedRuns) -> Message:
+        def set_baseline() -> str:
             from cpugpu_tui.compare.series import series_of_id
             from cpugpu_tui.render.comparison import left_out
 
-            saved.store.set_baseline(name, run.series_id)
-            without = left_out(series_of_id(saved.store, run.series_id))
-            return self.Read(
-                with_baseline(shown, name, run.series_id),
-                done=f"The series of run {run.number} is now baseline {name}. {without}".rstrip(),
-            )
+            store = self._saved().store
+            store.set_baseline(name, run.series_id)
+            return left_out(series_of_id(store, run.series_id))
 
-        self._do(set_baseline)
+        def show(without: str) -> None:
+            done = f"The series of run {run.number} is now baseline {name}. {without}".rstrip()
+            self._know(with_baseline(tuple(self._runs.values()), name, run.series_id), done=done)
+
+        in_background(self, "history-wish", set_baseline, show, self.refuse)
 
     def action_delete(self) -> None:
         """Ask whether to delete the run under the cursor."""
@@ -135,13 +134,12 @@ class HistoryScreen(RunList):
         if run is None:
             return
 
-        def delete(saved: SavedRuns) -> Message:
-            saved.delete(run)
-            return self.Read((), gone=run.number, done=f"Deleted run {run.number}.")
-
         def decide(yes: bool | None) -> None:
             if yes:
-                self._do(delete)
+                in_background(self, "history-wish", lambda: self._saved().store.delete(run.run_id), show, self.refuse)
+
+        def show(_: None) -> None:
+            self._know((), gone=run.number, done=f"Deleted run {run.number}.")
 
         age = age_text(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
         old = f", {age} ago" if age else ""
@@ -189,7 +187,7 @@ class HistoryScreen(RunList):
             return
         if self._line.sign != "/" and run is not None:
             tags = list(dict.fromkeys(word.removeprefix("#") for word in event.value.replace(",", " ").split()))
-            self._do(lambda saved: self.Read([saved.tag(run, tags)]))
+            in_background(self, "history-wish", lambda: [self._saved().tag(run, tags)], self._know, self.refuse)
         self._close_line()
 
     def action_close_one(self) -> None:

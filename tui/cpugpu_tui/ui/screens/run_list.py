@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from textual import on
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.worker import get_current_worker
 
 from cpugpu_tui.errors import CpuGpuError
@@ -17,6 +15,7 @@ from cpugpu_tui.render.outcomes import Outcome, outcomes
 from cpugpu_tui.store.filtering import parse_while_typed
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.live.messages import in_background
 from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
 from cpugpu_tui.ui.panes.fields import TypingLine
 from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
@@ -54,34 +53,6 @@ class Place:
 
 class RunList(ListPage):
     """Reads on threads."""
-
-    @dataclass
-    class Read(Message):
-        """Runs were read or have changed."""
-
-        runs: Sequence[RunSummary]
-        """Runs to add."""
-        is_last: bool = False
-        """Whether this is the final page."""
-        gone: int | None = None
-        """Number of a deleted run."""
-        notice: str = ""
-        """Why nothing can be changed."""
-        done: str = ""
-        """What was done."""
-
-    @dataclass
-    class Told(Message):
-        """Outcomes of runs were read, for the summaries in `of`."""
-
-        of: Sequence[RunSummary]
-        outcomes: Mapping[int, Outcome]
-
-    @dataclass
-    class Failed(Message):
-        """The store reported an error."""
-
-        error: CpuGpuError
 
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         """Start at `place`; `saved` is called on threads and waits until the history is open."""
@@ -123,39 +94,33 @@ class RunList(ListPage):
             for page in saved.pages():
                 if worker.is_cancelled:
                     return
-                self.post_message(self.Read(page, notice=saved.notice))
-            self.post_message(self.Read((), is_last=True, notice=saved.notice))
+                self.call_later(self._know, page, notice=saved.notice)
+            self.call_later(self._know, (), is_last=True, notice=saved.notice)
         except CpuGpuError as error:
-            self.post_message(self.Failed(error))
+            self.call_later(self.refuse, error)
 
     def _look_again(self) -> None:
         """Read the first page again while a run on it is live."""
         if self._whole and not self._looking and any(run.status == RUNNING for run in self._runs.values()):
             self._looking = True
-            self._do(lambda saved: self.Read(saved.newest()))
+            in_background(self, "history-wish", lambda: self._saved().newest(), self._know, self.refuse)
 
-    def _do(self, wish: Callable[[SavedRuns], Message]) -> None:
-        """Call `wish` with the store on a thread and post its message."""
+    def _know(
+        self, runs: Sequence[RunSummary], *, is_last: bool = False, gone: int | None = None, notice: str = "",
+        done: str = "",
+    ) -> None:  # fmt: skip
+        """Show runs that were read or have changed, and drop the one that is `gone`.
 
-        def body() -> None:
-            try:
-                self.post_message(wish(self._saved()))
-            except CpuGpuError as error:
-                self.post_message(self.Failed(error))
-
-        self.run_worker(body, thread=True, exit_on_error=False, group="history-wish")
-
-    @on(Read)
-    def _know(self, message: Read) -> None:
-        message.stop()
-        self._runs |= {run.number: run for run in message.runs}
-        if message.gone is not None:
-            self._runs.pop(message.gone, None)
-        if message.done:
-            self._said = (message.done, "text")
-        if message.notice:
-            self._said = (message.notice, "warn")
-        self._whole = self._whole or message.is_last
+        `is_last` tells that these are the final page, `notice` why nothing can be changed, and `done` what was done.
+        """
+        self._runs |= {run.number: run for run in runs}
+        if gone is not None:
+            self._runs.pop(gone, None)
+        if done:
+            self._said = (done, "text")
+        if notice:
+            self._said = (notice, "warn")
+        self._whole = self._whole or is_last
         self._looking = False
         self._narrow()
 
@@ -173,32 +138,22 @@ class RunList(ListPage):
             return
         self._telling = True
 
-        def body() -> None:
-            try:
-                found = outcomes(self._saved().store, wanted)
-            except CpuGpuError:
-                found = {}
-            self.post_message(self.Told(wanted, found))
+        def show(found: Mapping[int, Outcome]) -> None:
+            self._telling = False
+            self._outcomes |= {run.number: (run, found.get(run.number, Outcome())) for run in wanted}
+            self.redraw()
 
-        self.run_worker(body, thread=True, exit_on_error=False, group="history-outcomes")
-
-    @on(Told)
-    def _show_told(self, message: Told) -> None:
-        message.stop()
-        self._telling = False
-        self._outcomes |= {run.number: (run, message.outcomes.get(run.number, Outcome())) for run in message.of}
-        self.redraw()
+        in_background(self, "history-outcomes", lambda: outcomes(self._saved().store, wanted), show, lambda _: show({}))
 
     def draw_body(self) -> None:
         """Write the visible runs, and read the outcomes that they lack."""
         super().draw_body()
         self._tell()
 
-    @on(Failed)
-    def _refuse(self, message: Failed) -> None:
-        message.stop()
+    def refuse(self, error: CpuGpuError) -> None:
+        """Show an error of the store."""
         self._whole, self._looking = True, False
-        self._said = (f"{message.error.title}: {message.error}", "bad")
+        self._said = (f"{error.title}: {error}", "bad")
         self.redraw()
 
     # ---------------------------------------------------------------- drawing
