@@ -117,7 +117,8 @@ class FleetApp(Shell[int]):
         self.running = FleetRunning(self, fleet, state, also)
         self.paging = Paging(self, help_lists=ALSO_KEYS)
         self.leaving = Leaving(
-            self, is_busy=lambda: not self.running.is_over, stop=fleet.kill, leave=self._leave,
+            self, is_busy=lambda: not self.running.is_over, stop=fleet.kill,
+            leave=lambda code: self.exit(code, return_code=code),
             question=("Hosts are still running. Stop them and quit?", "let them run"), grace_s=GRACE_S,
         )  # fmt: skip
 
@@ -144,9 +145,6 @@ class FleetApp(Shell[int]):
     def _obey(self, code: int) -> None:
         self._fleet.signal_exit = code
         self.leaving.leave(code)
-
-    def _leave(self, code: int) -> None:
-        self.exit(code, return_code=code)
 
     def close(self) -> None:
         """Stop the hosts that still run, and wait briefly for their end."""

@@ -55,10 +55,6 @@ class Situation(NamedTuple):
         return self.demo and not self.live
 
 
-def _always(_: Situation) -> bool:
-    return True
-
-
 RAN, IDLE = attrgetter("ran"), attrgetter("may_start")
 """Whether rows are on the screen, and whether something can be run."""
 
@@ -78,7 +74,7 @@ class Command(NamedTuple):
     """One imperative sentence for the help screen, the palette and docs/keys.md."""
     does: str
     """Controller and method, such as `running.run`; without a dot, an action of Textual itself."""
-    possible: Callable[[Situation], bool] = _always
+    possible: Callable[[Situation], bool] = lambda _: True
 
     @property
     def action(self) -> str:
@@ -182,19 +178,14 @@ def command_of(action: str) -> Command | None:
 
 def label(command: Command, situation: Situation) -> str:
     """Return the command's label for this situation."""
-    if situation.demo and command.id in ("run", "stop"):
-        return "Play again" if command.id == "run" else "Skip"
-    if command.id == "run" and situation.ran and not situation.other:
-        return "Run again"
-    if command.id == "pause" and situation.paused:
-        return "Resume"
-    if command.id == "stop" and situation.stopping:
-        return "Stop now"
-    if command.id == "history" and situation.past:
-        return "Present"
-    if command.id == "zoom" and situation.zoomed:
-        return "Zoom out"
-    return command.label
+    others = {
+        "run": "Play again" if situation.demo else "Run again" if situation.ran and not situation.other else "",
+        "stop": "Skip" if situation.demo else "Stop now" if situation.stopping else "",
+        "pause": "Resume" if situation.paused else "",
+        "history": "Present" if situation.past else "",
+        "zoom": "Zoom out" if situation.zoomed else "",
+    }
+    return others.get(command.id) or command.label
 
 
 def impossible(command: Command, situation: Situation) -> str:

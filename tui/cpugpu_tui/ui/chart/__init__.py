@@ -93,9 +93,6 @@ class ChartPane(StatePane):
             self._cached = self._drawn(state, size)
         return self._cached
 
-    def _options(self, state: AppState) -> ChartOptions:
-        return ChartOptions(state.what_if, state.cursor, state.linear_sizes, state.linear_times, self._alone)
-
     def _between(self, state: AppState, row: Row) -> tuple[tuple[int, int], ...]:
         """Return the brackets, which narrow while rows are in progress; the answer pane shows them at once."""
         changes = sweep_in(state.run, row.case.sweep).under(state.what_if).changes
@@ -108,7 +105,8 @@ class ChartPane(StatePane):
             return wrapped(NOTHING_YET, size.width, "muted")
         if not self._alone and len({other.case.size for other in run.sweeps[row.case.sweep]}) < 2:
             return wrapped(ONE_SIZE.format(row.case.workload), size.width, "muted")
-        return chart_lines(run, row.case.sweep, size.width, size.height, self._options(state), self.glyphs)
+        options = ChartOptions(state.what_if, state.cursor, state.linear_sizes, state.linear_times, self._alone)
+        return chart_lines(run, row.case.sweep, size.width, size.height, options, self.glyphs)
 
 
 class ChartScreen(Page, inherit_bindings=False):

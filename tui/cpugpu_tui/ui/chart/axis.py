@@ -31,18 +31,16 @@ class Axis(NamedTuple):
         """Return a value in the axis' scale: itself, or its logarithm."""
         return value if self.linear else math.log10(value)
 
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Both ends in that scale, at the middle of the first and the last cell."""
-        return self.scaled(self.low), self.scaled(self.high)
-
     def cell(self, value: float) -> int:
         """Return the cell of a value; values outside get the nearest end."""
         return math.floor(self.place(value))
 
     def place(self, value: float) -> float:
-        """Return where a value is, in cells from the axis' beginning; values outside get the nearest end."""
-        low, high = self.limits
+        """Return where a value is, in cells from the axis' beginning; values outside get the nearest end.
+
+        The ends are at the middle of the first and the last cell.
+        """
+        low, high = self.scaled(self.low), self.scaled(self.high)
         share = (self.scaled(min(max(value, self.low), self.high)) - low) / (high - low)
         return share * (self.cells - 1) + 0.5
 

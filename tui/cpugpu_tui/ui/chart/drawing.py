@@ -183,16 +183,13 @@ def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
 # -------------------------------------------------------------------- the field
 
 
-def _times(found: Sequence[Curve]) -> list[float]:
-    return [ns for curve in found for _, ns in curve.points]
-
-
 def _field(
     found: Sequence[Curve], crossing: Condition, marked: Row,
     width: int, height: int, options: ChartOptions, glyphs: Glyphs,
 ) -> list[Spans]:  # fmt: skip
     """Return the field with its axes: `height` lines, and one below for the sizes."""
-    vertical = axis_over(_times(found), height, linear=options.linear_times, least_ratio=2.0)
+    times = [ns for curve in found for _, ns in curve.points]
+    vertical = axis_over(times, height, linear=options.linear_times, least_ratio=2.0)
     labels = {cell: spelled(text, glyphs) for cell, text in time_labels(vertical).items()}
     gutter = max(len(SIZE), *(len(text) for text in labels.values()))
     sizes = sorted({size for curve in found for size, _ in curve.points})
@@ -271,12 +268,8 @@ def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> tuple[
     cells = [[0] * horizontal.cells for _ in range(vertical.cells)]
     for x, y in dots:
         cells[vertical.cells - 1 - y // rows][x // columns] |= _DOTS[rows - 1 - y % rows][x % columns]
-    return tuple("".join(_sign(bits, marker) for bits in row) for row in cells)
-
-
-def _sign(bits: int, marker: str) -> str:
-    """Return a cell with these dots."""
-    return " " if not bits else marker if marker != "braille" else chr(_BRAILLE + bits)
+    signs = {bits: marker if marker != "braille" else chr(_BRAILLE + bits) for row in cells for bits in row} | {0: " "}
+    return tuple("".join(signs[bits] for bits in row) for row in cells)
 
 
 def _thinned(points: Sequence[tuple[int, float]], horizontal: Axis) -> list[tuple[int, float]]:

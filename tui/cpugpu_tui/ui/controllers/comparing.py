@@ -18,11 +18,9 @@ from cpugpu_tui.ui.shell import Shell
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
-    from cpugpu_tui.compare.series import Noise, Series
+    from cpugpu_tui.compare.series import Series
     from cpugpu_tui.model import Plan
     from cpugpu_tui.state.folding import MeasuredRun
-    from cpugpu_tui.ui.live.saved_runs import SavedRuns
-    from cpugpu_tui.ui.screens.compare import Compared
 
 
 MOST_COUNT = 99
@@ -99,6 +97,7 @@ class Repeating:
     def compared(self, run: RunState) -> Changes | None:
         """Return the comparison of a run: a new one when the run begins, with verdicts when it ends."""
         from cpugpu_tui.compare.changes import Changes, same_work
+        from cpugpu_tui.compare.series import Series
         from cpugpu_tui.state.folding import measured_state
 
         known, started = self._app.state.changes, run.run
@@ -115,21 +114,13 @@ class Repeating:
         if measured is None or not measured.has_times:
             return known
         self._new = (*self._new, measured)
-        self._keep(run, started)
+        if run.status == "done":
+            work = same_work(started.plan)
+            self._last.pop(work, None)
+            self._last[work] = Series("", self._new)
+            if len(self._last) > KEPT_PLANS:
+                self._last.pop(next(iter(self._last)))
         return known.with_run(measured)
-
-    def _keep(self, run: RunState, started: model.RunStarted) -> None:
-        """Keep the series as the last of its plan, unless the run was stopped."""
-        from cpugpu_tui.compare.changes import same_work
-        from cpugpu_tui.compare.series import Series
-
-        if run.status != "done":
-            return
-        work = same_work(started.plan)
-        self._last.pop(work, None)
-        self._last[work] = Series("", self._new)
-        if len(self._last) > KEPT_PLANS:
-            self._last.pop(next(iter(self._last)))
 
     def look_before(self, _: SeriesEnded) -> None:
         """Read the previous series if this app has not measured it."""
@@ -168,8 +159,6 @@ class Repeating:
 
 IS_BASELINE = "is baseline {name}"
 
-NONE_BEFORE = "{name} has only this series. Run it again to compare."
-
 
 class Comparing:
     """Reads series on threads, between runs only."""
@@ -179,17 +168,18 @@ class Comparing:
 
     def toggle(self) -> None:
         """Open or close the comparison of the shown run with an earlier series."""
-        from cpugpu_tui.ui.screens.compare import Compared, CompareScreen
+        from cpugpu_tui.ui.screens import compare
 
         run = self._app.state.run
 
-        def read(place: int) -> Compared:
+        def read(place: int) -> compare.Compared:
             duet, shown = self._bridge.duet, self._app.state.run.run
             if duet is not None and shown is not None and shown.run_id == duet.run_id:
-                return Compared(duet.found, duet.problem, 0, 1)
-            return compared(self._bridge.history(), self._reader, run, place)
+                return compare.Compared(duet.found, duet.problem, 0, 1)
+            return compare.compared(self._bridge.history(), self._reader, run, place)
 
-        self._app.toggle(CompareScreen, lambda: CompareScreen(self._app.state, self._app.glyphs, read))
+        screen = compare.CompareScreen
+        self._app.toggle(screen, lambda: screen(self._app.state, self._app.glyphs, read))
 
     def toggle_claims(self) -> None:
         """Open or close the claims."""
@@ -200,23 +190,19 @@ class Comparing:
 
     def toggle_noise(self) -> None:
         """Open or close the noise floor of this machine."""
-        from cpugpu_tui.ui.screens.compare import NoiseScreen
+        from cpugpu_tui.ui.screens.compare import NoiseScreen, noise_of
 
-        app = self._app
-
-        def read() -> Noise | None:
-            return noise_of(self._reader, simulated=app.state.simulated)
-
-        app.toggle(NoiseScreen, lambda: NoiseScreen(app.state, app.glyphs, read))
+        app, reader = self._app, self._reader
+        app.toggle(
+            NoiseScreen, lambda: NoiseScreen(app.state, app.glyphs, lambda: noise_of(reader, app.state.simulated))
+        )
 
     def open_pair(self, message: PairChosen) -> None:
         """Open the comparison of two saved runs."""
-        from cpugpu_tui.ui.screens.compare import PairScreen
+        from cpugpu_tui.ui.screens.compare import PairScreen, compared_pair
 
-        def read(_: int) -> Compared:
-            return compared_pair(self._bridge.history(), message.base, message.new)
-
-        self._app.push_screen(PairScreen(self._app.state, self._app.glyphs, read))
+        history, pair = self._bridge.history, (message.base, message.new)
+        self._app.push_screen(PairScreen(self._app.state, self._app.glyphs, lambda _: compared_pair(history(), *pair)))
 
     def set_baseline(self) -> None:
         """Ask for a name, and make the series of the shown run the baseline of this name."""
@@ -256,50 +242,6 @@ class Comparing:
             self._app, "baseline", body, lambda found: self._app.change(baseline=found),
             lambda error: self._app.change(problem=error),
         )  # fmt: skip
-
-
-def noise_of(reader: QuietReader, *, simulated: bool) -> Noise | None:
-    """Return the newest noise floor of the history."""
-    from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, NAME, newest, series_called
-
-    ids = series_called(reader.runs(MOST_LOOKED_THROUGH), NAME, simulated=simulated)
-    return newest(reader.series(each, "the last time" if place else "") for place, each in enumerate(ids))
-
-
-def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:
-    """Compare the series of a run with the n-th other series, the previous one first."""
-    from cpugpu_tui.compare.comparison import compare_series
-    from cpugpu_tui.compare.series import other_series
-    from cpugpu_tui.ui.screens.compare import Compared
-
-    started = run.run
-    if started is None:
-        return Compared(None, "No run is shown. Start one, or open a saved one.", 0, 0)
-    count = 0
-    try:
-        others = other_series(saved.store, started.series_id, started.plan.name, simulated=run.simulated)
-        count, place = len(others), min(place, max(len(others) - 1, 0))
-        if not others:
-            return Compared(None, NONE_BEFORE.format(name=started.plan.name), 0, 0)
-        base = reader.series(*others[place])
-        return Compared(compare_series(base, reader.series(started.series_id)), "", place, count)
-    except CpuGpuError as error:
-        return Compared(None, str(error), place, count)
-
-
-def compared_pair(saved: SavedRuns, base: int, new: int) -> Compared:
-    """Compare two saved runs, which may belong to one series."""
-    from cpugpu_tui.compare.comparison import compare_series
-    from cpugpu_tui.compare.series import series_from
-    from cpugpu_tui.state.folding import measured
-    from cpugpu_tui.ui.screens.compare import Compared
-
-    try:
-        runs = [measured(saved.store.load(saved.summary(number).run_id)) for number in (base, new)]
-        before, after = (series_from("", [run]) for run in runs)
-        return Compared(compare_series(before, after), "", 0, 1)
-    except CpuGpuError as error:
-        return Compared(None, str(error), 0, 0)
 
 
 def against_baseline(reader: QuietReader, run: RunState) -> str:

@@ -53,7 +53,9 @@ class Consent:
         except UsageError as error:
             self._app.change(problem=error)
             return
-        changed = _changed_files(plan, present)
+        pairs = zip(plan.codes, present.codes, strict=True)
+        files = dict.fromkeys(new.target[0] for old, new in pairs if old.sha256 != new.sha256)
+        changed = list(map(os.path.basename, files))
 
         def run() -> None:
             self.give(present.codes)
@@ -83,13 +85,6 @@ class Consent:
         own = self._app.state.environment.get("interpreter", sys.executable)
         question = CodeQuestion(present.codes, changed, since, own if own != sys.executable else None)
         self._app.push_screen(question, answered)
-
-
-def _changed_files(before: Plan, now: Plan) -> list[str]:
-    """Return the names of files whose hashes differ."""
-    pairs = zip(before.codes, now.codes, strict=True)
-    files = dict.fromkeys(new.target[0] for old, new in pairs if old.sha256 != new.sha256)
-    return list(map(os.path.basename, files))
 
 
 def _text_of(code: OwnCode) -> OwnCode:

@@ -107,7 +107,12 @@ class Palette:
         """Open the palette and perform the chosen entry."""
         from cpugpu_tui.ui.screens.palette import PaletteScreen, command_entries, theme_entries, workload_entries
 
-        state, found, main = self._app.state, self._answered(), self._app.main_screen
+        state, main = self._app.state, self._app.main_screen
+        found: dict[str, tuple[DOMNode, str]] = {}
+        """Command id → node and action that answer it on the open screen."""
+        for active in self._app.screen.active_bindings.values():
+            if active.binding.id in COMMAND_BY_ID:
+                found.setdefault(active.binding.id, (active.node, active.binding.action))
         masked = {name for name, (_, action) in found.items() if action == "nothing"}
         entries = command_entries(state.situation, state.keymap, masked)
         why_not = state.keymap.with_keys(impossible(COMMAND_BY_ID["run"], state.situation))
@@ -126,14 +131,6 @@ class Palette:
                 await self._perform(action, node)
 
         self._app.push_screen(PaletteScreen(entries, self._app.glyphs), do)
-
-    def _answered(self) -> dict[str, tuple[DOMNode, str]]:
-        """Return command id → node and action that answer it on the open screen."""
-        found: dict[str, tuple[DOMNode, str]] = {}
-        for active in self._app.screen.active_bindings.values():
-            if active.binding.id in COMMAND_BY_ID:
-                found.setdefault(active.binding.id, (active.node, active.binding.action))
-        return found
 
 
 class Timings:

@@ -287,7 +287,9 @@ class Running:
         if started is None or not state.situation.may_start:
             return
         if opened.run.simulated != simulates:
-            self._history.refuse(other_kind(opened.summary.number, simulates=simulates))
+            was, does, option = ("measured", "simulates", "without") if simulates else ("simulated", "measures", "with")
+            message = f"Run {opened.summary.number} was {was}, but this app {does}."
+            self._history.refuse(UsageError(message, f"Start cpugpu-tui {option} --simulate."))
             return
         timeout_s = started.environment.get("case_timeout_s")
         # Peak rates are looked up anew; gaps let this screen repaint and change no number.
@@ -303,14 +305,13 @@ class Running:
 
         With `again`, `r` repeats this plan until another workload is highlighted. `parent` is the run of this row.
         """
-        self._consent.ask(plan, lambda plan: self._begin(plan, repeats, case_timeout_s, again=again, parent=parent))
 
-    def _begin(
-        self, plan: model.Plan, repeats: int, case_timeout_s: float | None, *, again: bool, parent: ParentRun | None
-    ) -> None:
-        # `r` does not repeat a row that was run alone
-        kept = plan if again else None if parent is None else self._app.state.again
-        self._show(plan, repeats, lambda: self._bridge.run_series(plan, repeats, case_timeout_s), kept, parent)
+        def start(plan: model.Plan) -> None:
+            # `r` does not repeat a row that was run alone
+            kept = plan if again else None if parent is None else self._app.state.again
+            self._show(plan, repeats, lambda: self._bridge.run_series(plan, repeats, case_timeout_s), kept, parent)
+
+        self._consent.ask(plan, start)
 
     def _show(
         self, plan: model.Plan, repeats: int, body: Callable[[], object], again: model.Plan | None = None,
@@ -374,10 +375,3 @@ class Running:
         else:
             self._bridge.stop()
             self._app.situate(stopping=True, paused=False)
-
-
-def other_kind(number: int, *, simulates: bool) -> UsageError:
-    """Return why a measured run cannot be repeated by a simulating app, or the other way round."""
-    if simulates:
-        return UsageError(f"Run {number} was measured, but this app simulates.", "Start cpugpu-tui without --simulate.")
-    return UsageError(f"Run {number} was simulated, but this app measures.", "Start cpugpu-tui with --simulate.")

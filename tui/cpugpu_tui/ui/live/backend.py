@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.store import Store
     from cpugpu_tui.store.outbox import Outbox
-    from cpugpu_tui.telemetry.recording import Trace
     from cpugpu_tui.telemetry.sampler import Telemetry
     from cpugpu_tui.transport.agent_pool import Agents
     from cpugpu_tui.transport.interpreter_search import Interpreter
@@ -65,6 +64,8 @@ class Backend:
     def open(self, on_agent: OnAgent, on_telemetry: OnTelemetry, on_notice: Callable[[str], None]) -> None:
         """Start telemetry, open the store and start the standby agent. Returns before the agent is ready.
 
+        A replay has no agents and no history.
+
         Raises:
             CpuGpuError: the interpreter does not exist.
         """
@@ -72,7 +73,10 @@ class Backend:
 
         options = self._options
         if options.replay is not None:
-            self._play(options.replay, on_telemetry, on_notice)
+            from cpugpu_tui.telemetry.recording import Player
+
+            self._sampler = Player(options.replay, on_telemetry, lambda: on_notice(REPLAY_ENDED))
+            self._sampler.start()
             return
         self._agents = agents = self._new_agents(None if options.python == AUTO else options.python)
         agents.on_ready = on_agent
@@ -141,13 +145,6 @@ class Backend:
     def leave(self) -> None:
         """Cancel a search for interpreters."""
         self._is_leaving.set()
-
-    def _play(self, trace: Trace, on_telemetry: OnTelemetry, on_notice: Callable[[str], None]) -> None:
-        """Replay a recording, without agents and history."""
-        from cpugpu_tui.telemetry.recording import Player
-
-        self._sampler = Player(trace, on_telemetry, lambda: on_notice(REPLAY_ENDED))
-        self._sampler.start()
 
     def _open_store(self, wait_s: float) -> Store:
         from cpugpu_tui.config import paths

@@ -17,11 +17,9 @@ from cpugpu_tui.ui.live.backend import Backend, RunningSession
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.in_turn import Side
-    from cpugpu_tui.demo.recording import Player as DemoPlayer
     from cpugpu_tui.model import Ceilings, Event, Plan
     from cpugpu_tui.session.duet import Duet
     from cpugpu_tui.session.request import PlanRequest
-    from cpugpu_tui.session.session import Session
     from cpugpu_tui.transport.agent_pool import Agents
     from cpugpu_tui.ui.live.duet import DuetView
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
@@ -41,7 +39,7 @@ class Bridge:
         self.backend = backend
         """Opens, suspends and closes what a run needs. Its outbox is closed by the caller of the app."""
         self._post = post
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._events: list[Event] = []
         self._session: RunningSession | None = None
         self._streaming = False
@@ -163,7 +161,10 @@ class Bridge:
                 session = self.backend.session(nth_plan(plan, number), series_id, case_timeout_s)
                 series_id = session.series_id
                 self._use(number, session)
-                if not self._run_one(session):
+                finished = session.run(self._deliver)
+                if not self._leaving:  # also after a stop: otherwise the next `r` waits 4 s for torch's import
+                    self._prepare()
+                if finished.status != "done" or self._stop:
                     break
 
     def run_duet(self, request: PlanRequest, plan: Plan, sides: Sequence[Side]) -> None:
@@ -236,13 +237,6 @@ class Bridge:
         self._opened.wait()
         return self.backend.history
 
-    def _run_one(self, session: Session | DemoPlayer) -> bool:
-        """Run once; return whether the series goes on."""
-        finished = session.run(self._deliver)
-        if not self._leaving:  # also after a stop: otherwise the next `r` waits 4 s for torch's import
-            self._prepare()
-        return finished.status == "done" and not self._stop
-
     def _prepare(self) -> None:
         try:
             self.backend.prepare()
@@ -259,7 +253,7 @@ class Bridge:
                 return  # the run has saved it; the app got it from `_telemetry_read`
             self._events.append(event)
             if isinstance(event, (model.Gap, model.RunStarted, model.RunFinished)):
-                self._post(messages.RunAdvanced(self._taken()))
+                self._post(messages.RunAdvanced(self.take()))
 
     def _telemetry_read(self, read: model.TelemetryRead) -> None:
         """Pass a reading to the app, once: in the run's next gap, or at once if no run sends events yet.
@@ -298,10 +292,7 @@ class Bridge:
     def take(self) -> tuple[Event, ...]:
         """Return the events since the last call and clear them."""
         with self._lock:
-            return self._taken()
-
-    def _taken(self) -> tuple[Event, ...]:
-        found, self._events = self._events, []
+            found, self._events = self._events, []
         return tuple(found)
 
     def expect_series(self) -> None:

@@ -205,7 +205,9 @@ class QuietReader:
             found = measured(events)
         # An unfinished run may be resumed later, so it is not cached.
         if found is not None and isinstance(events[-1], model.RunFinished) and events[-1].status == "done":
-            self._cache(found)
+            self._cached[found.run_id] = found
+            while sum(len(each.cases) for each in self._cached.values()) > CACHED_CASES and len(self._cached) > 1:
+                self._cached.pop(next(iter(self._cached)))
         return found
 
     def series(self, series_id: str, name: str = "") -> Series:
@@ -217,8 +219,3 @@ class QuietReader:
         from cpugpu_tui.compare.series import series_from
 
         return series_from(name, [self.measured(run_id) for run_id in self.runs_of(series_id)])
-
-    def _cache(self, run: MeasuredRun) -> None:
-        self._cached[run.run_id] = run
-        while sum(len(each.cases) for each in self._cached.values()) > CACHED_CASES and len(self._cached) > 1:
-            self._cached.pop(next(iter(self._cached)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from textual.geometry import Size
 from textual.widget import Widget
@@ -14,9 +13,6 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, spelled, wrapped
 from cpugpu_tui.ui.panes.status import run_name
-
-if TYPE_CHECKING:
-    from cpugpu_tui.transport.interpreter_search import Interpreter
 
 _SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z\d]|thresholds\.json)")
 """Between two sentences; the second may begin with a number or with the name of the file."""
@@ -130,7 +126,10 @@ def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
     run, situation = state.run, state.situation
     found: list[tuple[str, str]] = []
     if state.better_python is not None and situation.may_start and state.past is None:
-        found.append((_better_python(state, state.better_python), "warn"))
+        torch = state.environment.get("torch")
+        cause = f"This torch ({torch}) cannot use the GPU. " if torch else ""
+        press = state.keymap.with_keys("Press {python} to use")
+        found.append((f"{cause}{press} {state.better_python.path}: it {state.better_python.able}.", "warn"))
     if state.problem is not None:
         found.append((f"{glyphs.no} {state.problem}", "bad"))
     if run.finished is not None and run.finished.message and not situation.live:
@@ -148,13 +147,6 @@ def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
     if state.theme_notice and not situation.live:
         found.append((state.theme_notice, "warn"))
     return found
-
-
-def _better_python(state: AppState, found: Interpreter) -> str:
-    """Return the key that switches to the interpreter that was found, and the reason to press it."""
-    torch = state.environment.get("torch")
-    cause = f"This torch ({torch}) cannot use the GPU. " if torch else ""
-    return f"{cause}{state.keymap.with_keys('Press {python} to use')} {found.path}: it {found.able}."
 
 
 def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:

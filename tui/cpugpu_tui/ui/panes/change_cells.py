@@ -11,7 +11,7 @@ from cpugpu_tui.model.quantities import factor, time_text
 from cpugpu_tui.render.comparison import VERDICT_WORDS, interval_text, percent_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
 
 ROLES = {FASTER: "good", SLOWER: "bad"}
 """Role of each verdict; the word says the same without colour."""
@@ -33,7 +33,7 @@ def whole(found: Sequence[DeviceChange], device: str, words: dict[str, str], gly
         return ((f"{glyphs.none:>7}", "muted"),)
     word = words.get(each.verdict, "")
     role = ROLES.get(each.verdict, "text")
-    return ((f"{_spelled(percent_cell(ratio), glyphs):>7}{f' {word}' if word else ''}", role),)
+    return ((f"{spelled(percent_cell(ratio), glyphs):>7}{f' {word}' if word else ''}", role),)
 
 
 def both(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
@@ -49,20 +49,16 @@ def both(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
         clear = [(each, ratio) for each, ratio in timed if each.verdict == verdict]
         if clear:
             each, ratio = max(clear, key=lambda pair: abs(pair[1] - 1))
-            text = f"{each.device} {_rounded(ratio)} {VERDICT_WORDS[verdict]}"
-            return ((_spelled(text, glyphs), ROLES[verdict]),)
+            rounded = f"{100 * (ratio - 1):+.0f}%" if 0.5 < ratio < 2 else factor(ratio)  # the column is narrow
+            text = f"{each.device} {rounded} {VERDICT_WORDS[verdict]}"
+            return ((spelled(text, glyphs), ROLES[verdict]),)
     verdicts = {each.verdict for each, _ in timed}
     if verdicts <= {SAME, UNDECIDED}:
         return ((VERDICT_WORDS[SAME if verdicts == {SAME} else UNDECIDED], "muted"),)
     spans: list[tuple[str, str]] = []
     for each, ratio in timed:
-        spans += [(" " if spans else "", "text"), (f"{_spelled(percent_cell(ratio), glyphs):>7}", each.device.lower())]
+        spans += [(" " if spans else "", "text"), (f"{spelled(percent_cell(ratio), glyphs):>7}", each.device.lower())]
     return tuple(spans)
-
-
-def _rounded(ratio: float) -> str:
-    """Format a change without decimals, for a narrow column."""
-    return f"{100 * (ratio - 1):+.0f}%" if 0.5 < ratio < 2 else factor(ratio)
 
 
 def spread_cell(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
@@ -73,10 +69,6 @@ def spread_cell(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
         if spread is not None:
             spans += [(", " if spans else "", "muted"), (f"{100 * spread:.1f}", role)]
     return tuple(spans) or ((glyphs.none, "muted"),)
-
-
-def _spelled(text: str, glyphs: Glyphs) -> str:
-    return text.replace("×", glyphs.times)
 
 
 # ------------------------------------------------------------------ title

@@ -77,12 +77,8 @@ def memory_words(found: Estimate, free_bytes: Mapping[str, float]) -> tuple[str,
     if short:
         name = min(short, key=lambda name: short[name])
         return f"{most}, but {name} has only {bytes_words(short[name])} free. Choose smaller sizes.", "warn"
-    return f"{most}, estimated by the workload{_free_words(free_bytes)}.", "text"
-
-
-def _free_words(free_bytes: Mapping[str, float]) -> str:
-    each = [f"{bytes_words(free)} on {name}" for name, free in free_bytes.items()]
-    return f"; free: {', '.join(each)}" if each else ""
+    each = ", ".join(f"{bytes_words(free)} on {name}" for name, free in free_bytes.items())
+    return f"{most}, estimated by the workload{f'; free: {each}' if each else ''}.", "text"
 
 
 def free_bytes(state: AppState, plan: Plan) -> dict[str, float]:

@@ -31,7 +31,7 @@ class CodeQuestion(Box[bool]):
     """Returns whether the code may run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("enter", "answer(True)"), ("escape,ctrl+c,q,n", "answer(False)"), ("j,down", "scroll('down')"),
+        ("enter", "dismiss(True)"), ("escape,ctrl+c,q,n", "dismiss(False)"), ("j,down", "scroll('down')"),
         ("k,up", "scroll('up')"), ("pagedown", "scroll('page_down')"), ("pageup", "scroll('page_up')"),
         ("home,g", "scroll('home')"), ("end,G", "scroll('end')"),
     ]  # fmt: skip
@@ -73,10 +73,6 @@ class CodeQuestion(Box[bool]):
     def action_scroll(self, move: str) -> None:
         """Scroll the code."""
         getattr(self.query_one("#code", VerticalScroll), f"scroll_{move}")(animate=False)
-
-    def action_answer(self, yes: bool) -> None:
-        """Close with an answer."""
-        self.dismiss(yes)
 
 
 def code_lines(codes: Sequence[OwnCode], width: int, python: str | None = None) -> Iterator[Spans]:

@@ -9,15 +9,20 @@ from typing import ClassVar
 from textual.binding import BindingType
 
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
-from cpugpu_tui.compare.comparison import SeriesComparison
+from cpugpu_tui.compare import series
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import REPEATS, RUNS, Noise
+from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render import comparison, noise
+from cpugpu_tui.state.folding import measured
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import NoiseWanted, in_background
+from cpugpu_tui.ui.live.saved_runs import QuietReader, SavedRuns
 from cpugpu_tui.ui.panes.lines import Spans, cut, fitted, spelled, wrapped
 from cpugpu_tui.ui.screens.page import Page
 
@@ -113,6 +118,36 @@ class CompareScreen(Page):
         has_others = self._compared is not None and self._compared.count > 1
         others = (("o n", "an older or newer series"),) if has_others else ()
         return (("{back}", "back"), ("j k", "scroll"), *others, ("{baseline}", "set as baseline"))
+
+
+NONE_BEFORE = "{name} has only this series. Run it again to compare."
+
+
+def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:
+    """Compare the series of a run with the n-th other series, the previous one first."""
+    started = run.run
+    if started is None:
+        return Compared(None, "No run is shown. Start one, or open a saved one.", 0, 0)
+    count = 0
+    try:
+        others = series.other_series(saved.store, started.series_id, started.plan.name, simulated=run.simulated)
+        count, place = len(others), min(place, max(len(others) - 1, 0))
+        if not others:
+            return Compared(None, NONE_BEFORE.format(name=started.plan.name), 0, 0)
+        base = reader.series(*others[place])
+        return Compared(compare_series(base, reader.series(started.series_id)), "", place, count)
+    except CpuGpuError as error:
+        return Compared(None, str(error), place, count)
+
+
+def compared_pair(saved: SavedRuns, base: int, new: int) -> Compared:
+    """Compare two saved runs, which may belong to one series."""
+    try:
+        runs = [measured(saved.store.load(saved.summary(number).run_id)) for number in (base, new)]
+        before, after = (series.series_from("", [run]) for run in runs)
+        return Compared(compare_series(before, after), "", 0, 1)
+    except CpuGpuError as error:
+        return Compared(None, str(error), 0, 0)
 
 
 class PairScreen(CompareScreen):
@@ -213,6 +248,13 @@ ReadNoise = Callable[[], Noise | None]
 Raises:
     CpuGpuError: the history cannot be read.
 """
+
+
+def noise_of(reader: QuietReader, simulated: bool) -> Noise | None:
+    """Return the newest noise floor of the history."""
+    ids = series.series_called(reader.runs(series.MOST_LOOKED_THROUGH), series.NAME, simulated=simulated)
+    return series.newest(reader.series(each, "the last time" if place else "") for place, each in enumerate(ids))
+
 
 EMPTY = (
     "The noise floor of this machine has not been measured yet: how much a time varies between fresh processes, and so "

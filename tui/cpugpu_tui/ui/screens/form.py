@@ -36,8 +36,8 @@ class LineBox(Box[T]):
     """Asks for one line of text, of which a proposal can be edited. Returns what it means, or None if cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "cancel"),
-        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
+        ("escape", "dismiss"),
+        Binding("ctrl+c", "dismiss", show=False, priority=True),  # otherwise the field copies its selection
     ]
     TITLE: ClassVar[str]
     DOES: ClassVar[str]
@@ -103,7 +103,7 @@ class Form(Box[T]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "leave"), ("down", "app.focus_next"), ("up", "app.focus_previous"),
-        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
+        Binding("ctrl+c", "dismiss", show=False, priority=True),  # otherwise the field copies its selection
     ]  # fmt: skip
 
     def __init__(self, labels: Mapping[str, str], state: AppState, glyphs: Glyphs) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):
     """Asks before samples are deleted; q means no here, but yes in other boxes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("y", "answer(True)"), ("n,q,escape,ctrl+c", "answer(False)")]
+    BINDINGS: ClassVar[list[BindingType]] = [("y", "dismiss(True)"), ("n,q,escape,ctrl+c", "dismiss(False)")]
 
 
 class HistoryScreen(RunList):

@@ -231,15 +231,11 @@ class Box(ModalScreen[T]):
         """
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
-    def action_cancel(self) -> None:
-        """Close without a result."""
-        self.dismiss(None)
-
 
 class ConfirmScreen(Box[bool]):
     """Asks a question while the run continues. Returns whether the answer was yes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("y,q,ctrl+c", "answer(True)"), ("n,escape", "answer(False)")]
+    BINDINGS: ClassVar[list[BindingType]] = [("y,q,ctrl+c", "dismiss(True)"), ("n,escape", "dismiss(False)")]
 
     def __init__(self, question: str, yes: str, no: str) -> None:
         """Ask `question`; `yes` and `no` are the labels of the answers."""
@@ -258,7 +254,3 @@ class ConfirmScreen(Box[bool]):
         is_wide = width_of(self._keys) <= width
         keys = [self._keys] if is_wide else [self._keys[:2], self._keys[2:]]
         self.query_one(Lines).show([*wrapped(self._question, width), (), *keys])
-
-    def action_answer(self, yes: bool) -> None:
-        """Close with an answer."""
-        self.dismiss(yes)

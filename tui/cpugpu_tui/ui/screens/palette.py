@@ -124,7 +124,7 @@ class PaletteScreen(WheelMoves, Box[Entry | None]):
     """Returns the chosen entry, or None if cancelled. Impossible entries are dimmed and show why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape,ctrl+c", "cancel"), ("down,ctrl+n,tab", "move(1)"), ("up,ctrl+p,shift+tab", "move(-1)"),
+        ("escape,ctrl+c", "dismiss"), ("down,ctrl+n,tab", "move(1)"), ("up,ctrl+p,shift+tab", "move(-1)"),
         ("pagedown", "move(10)"), ("pageup", "move(-10)"),
     ]  # fmt: skip
 

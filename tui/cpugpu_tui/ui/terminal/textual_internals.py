@@ -70,10 +70,6 @@ class WatchedApp(App[Result]):
         if self._driver is not None:
             self._driver.write(sequence)
 
-    def forget_terminal(self) -> None:
-        """Write everything again in the next frame, because the terminal's content is unknown."""
-        getattr(self._driver, "forget", lambda: None)()
-
     def laid_out(self) -> None:
         """Hook: called after the layout for the terminal's size."""
 
@@ -81,8 +77,8 @@ class WatchedApp(App[Result]):
         """Hook: called after a frame was written, or discarded because a batch was open (`in_vain`)."""
 
     def _check_resize(self) -> None:
-        """Lay out again after a resize, when the terminal's content is unknown."""
-        self.forget_terminal()
+        """Lay out and write everything again after a resize, when the terminal's content is unknown."""
+        getattr(self._driver, "forget", lambda: None)()
         super()._check_resize()
         self.laid_out()
 

@@ -169,19 +169,15 @@ def top_of(quantity: Quantity, readings: Readings) -> float | None:
     if isinstance(quantity.top, float) or quantity.top is None:
         return quantity.top
     if quantity.top == "pcie":
-        return pcie_bytes_per_s(readings)
+        # The slot's rate in one direction at its maximum; an idle link is slower.
+        generation, lanes = known(readings, "pcie_max_generation"), known(readings, "pcie_max_width")
+        if generation is None or lanes is None:
+            return None
+        return LANE_BYTES_PER_S.get(int(generation), LANE_BYTES_PER_S[6]) * lanes
     if quantity.top == "nvlink":
         links = known(readings, "nvlink_links")
         return links * NVLINK_BYTES_PER_S if links else None
     return known(readings, quantity.top) or quantity.else_top
-
-
-def pcie_bytes_per_s(readings: Readings) -> float | None:
-    """Return the slot's rate in one direction at its maximum; an idle link is slower."""
-    generation, lanes = known(readings, "pcie_max_generation"), known(readings, "pcie_max_width")
-    if generation is None or lanes is None:
-        return None
-    return LANE_BYTES_PER_S.get(int(generation), LANE_BYTES_PER_S[6]) * lanes
 
 
 UNRESOLVED = "outside namespace"

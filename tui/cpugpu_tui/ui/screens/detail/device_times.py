@@ -79,20 +79,16 @@ def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: s
         same = f"all {len(values) - len(found.outliers)} {noun} took {time_text(found.low_ns)}"
         return [*paragraph(same, width), *_outlying(found, width)]
     title = f"distribution of {len(values)} {noun}, fastest left (highest bar: {max(found.bins)})"
-    bars: list[Spans] = [((f"    {line}", series),) for line in _histogram(found, width, glyphs)]
+    cell = _cell(found, width)
+    heights = [float(count) if count else None for count in found.bins for _ in range(cell)]  # no bar without samples
+    drawn = trend_lines(heights, len(heights), HEIGHT, 0.0, max(found.bins), glyphs)
+    bars: list[Spans] = [((f"    {line}", series),) for line in drawn]
     return [*paragraph(title, width, "muted"), *bars, *_axis(found, width), *_outlying(found, width)]
 
 
 def _cell(found: Distribution, width: int) -> int:
     """Return the cells of one bar: one is hard to read, and more than three do not fit into 80 columns."""
     return 3 if 3 * len(found.bins) <= width // 2 else 2
-
-
-def _histogram(found: Distribution, width: int, glyphs: Glyphs) -> tuple[str, ...]:
-    """Return the bars, top line first; a bin without samples is empty."""
-    cell = _cell(found, width)
-    heights = [float(count) if count else None for count in found.bins for _ in range(cell)]
-    return trend_lines(heights, len(heights), HEIGHT, 0.0, max(found.bins), glyphs)
 
 
 def _axis(found: Distribution, width: int) -> list[Spans]:

@@ -141,17 +141,17 @@ def _company(found: Condition, width: int) -> list[Spans]:
     company = found.company
     if company is None:
         return _named("others", "unknown: processes cannot be listed here", width, "muted")
-    texts = [f"{printable(device_state.process_text(p))}{_memory(p.memory_bytes)}" for p in company.others]
+    texts = [
+        printable(device_state.process_text(each))
+        + ("" if each.memory_bytes is None else f", {gib(each.memory_bytes)} GiB")
+        for each in company.others
+    ]
     unexplained = company.unexplained_bytes.value
     if unexplained is not None and unexplained > device_state.UNEXPLAINED_BYTES:
         texts.append(f"{gib(unexplained)} GiB that no listed process owns")
     if not texts:
         return _named("others", "no other processes on this GPU", width, "text")
     return _named("others", f"~ shared: {'; '.join(texts)}", width, "warn")
-
-
-def _memory(size_bytes: int | None) -> str:
-    return "" if size_bytes is None else f", {gib(size_bytes)} GiB"
 
 
 GPU_NAME, TIME, SPEEDUP, STANDING = 8, 9, 17, 15

@@ -57,7 +57,10 @@ def overview_lines(
     cells = column - GAP
     step_s = max(LEAST_STEP_S, ceil(SPAN_S / cells))
     pairs = [(gpu, gpu_subject(gpu, state.history, devices, width, glyphs)) for gpu in read.gpus]
-    above = [_caption(read.gpus, step_s, width, glyphs), _heads(column), *_sentences(read.problem, width, glyphs)]
+    heads: Spans = ((" " * LABEL_WIDTH, "text"), *((f"{label:<{column}}", "strong") for label in COLUMNS))
+    above = [_caption(read.gpus, step_s, width, glyphs), heads]
+    if read.problem:
+        above += wrapped(f"! {sanitized(read.problem, 400, glyphs)}", width, "warn")
     marks = _marks([subject for _, subject in pairs], width, glyphs)
     rows = len(pairs) + 1
     lines = (height - len(above) - len(marks) - PROCESS_LINES) // rows - 1
@@ -93,14 +96,6 @@ def _caption(gpus: Sequence[GpuTelemetry], step_s: int, width: int, glyphs: Glyp
     if len(RANGES) + len(told) + cell_len(models) + 2 <= width:
         told = RANGES + told
     return ((cut(models, width - len(told) - 2, glyphs), "title"), ("  ", "text"), (told, "muted"))
-
-
-def _heads(column: int) -> Spans:
-    return ((" " * LABEL_WIDTH, "text"), *((f"{label:<{column}}", "strong") for label in COLUMNS))
-
-
-def _sentences(problem: str | None, width: int, glyphs: Glyphs) -> list[Spans]:
-    return wrapped(f"! {sanitized(problem, 400, glyphs)}", width, "warn") if problem else []
 
 
 # ------------------------------------------------------------------ rows
