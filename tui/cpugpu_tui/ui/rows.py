@@ -1,15 +1,17 @@
-"""What the timing table says of a row: its signs with their legend, and its cells. Pure functions."""
+"""What the timing table says of a row: its name, its signs with their legend, and its cells. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import takewhile
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.analysis.slow_gpus import Standing
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import NO_CORE
+from cpugpu_tui.model import NO_CORE, Case
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render import verdicts
 from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, is_of_one_start, time_text_on
 from cpugpu_tui.render.gpus import row_standings
@@ -18,14 +20,117 @@ from cpugpu_tui.report.report import is_column, judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
-from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.ui import row_names
+from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.keys import Keymap
 from cpugpu_tui.ui.panes.lines import Spans, spelled
 
-if TYPE_CHECKING:
-    from cpugpu_tui.compare.changes import Changes
+NOT_SAVED = "*"
+"""Mark before the name of a finished case that is not in the history."""
+
+
+LEAST_VARIANT = 3
+"""Fewest cells of a variant behind workload and size; a shorter one is left out."""
+
+
+def is_typed(run: RunState) -> bool:
+    """Whether all rows are of one typed code, whose internal name says nothing."""
+    return run.run is not None and bool(run.run.plan.codes) and "workload" not in varying_of(run)
+
+
+@once
+def varying_of(run: RunState) -> frozenset[str]:
+    """Return the fields that differ between the cases of a run."""
+    cases = run.run.plan.cases if run.run is not None else ()
+    fields = ("workload", "size", "variant", "dtype")
+    names = {name for name in fields if len({getattr(case, name) for case in cases}) > 1}
+    # Sweeps that differ only in threads are columns of one row, so their rows need no name for it.
+    if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
+        names.add("threads")
+    return frozenset(names)
+
+
+def telling(run: RunState, case: Case) -> frozenset[str]:
+    """Return the fields in a row's name; also the threads if the row exists only with fewer threads."""
+    return varying_of(run) | ({"threads"} if is_column(run, case.sweep) else frozenset())
+
+
+def shared_start(run: RunState) -> str:
+    """Return the common first words of all workload names: `mnist-mlp` for itself and `mnist-mlp-wide`."""
+    names = {sweep[0] for sweep in run.sweeps}
+    words = takewhile(lambda same: len(set(same)) == 1, zip(*(name.split("-") for name in names), strict=False))
+    return "-".join(word for word, *_ in words) if len(names) > 1 else ""
+
+
+def name_widths(run: RunState, glyphs: Glyphs) -> tuple[int, int]:
+    """Return the cells of the longest full name and of the longest short name."""
+    shared, named = shared_start(run), _longest_named(run)
+    short = max((len(_joined(*_short_parts(case, names, shared, glyphs))) for case, names in named), default=0)
+    full = short if is_typed(run) else max((len(case_text(case, names)) for case, names in named), default=0)
+    mark = 0 if all(row.saved for row in run.rows.values()) else len(NOT_SAVED)
+    return full + mark, short + mark
+
+
+@once
+def _longest_named(run: RunState) -> list[tuple[Case, frozenset[str]]]:
+    """Return the case with the longest size in each sweep, and the fields in its name."""
+    cases = ([row.case for row in rows] for rows in run.sweeps.values())
+    longest = [max(each, key=lambda case: len(size_text(case.size))) for each in cases]
+    return [(case, telling(run, case)) for case in longest]
+
+
+def case_text(case: Case, varying: frozenset[str]) -> str:
+    """Return the full name of a case: `matmul 512`, `vector-dot 1M dot`."""
+    return " ".join([case.workload, *_beside_name(case, varying)])
+
+
+def _short_parts(case: Case, varying: frozenset[str], shared: str, glyphs: Glyphs) -> tuple[str, str, str]:
+    """Return workload, size and the rest of a short name (`1000 add-out`, `…-wide cuda-graph`); empty if shared."""
+    size, *others = _beside_name(case, varying)
+    name = case.workload.removeprefix(shared) if "workload" in varying else ""
+    is_needed = "size" in varying or not others
+    return spelled("…", glyphs) + name if shared and name else name, size if is_needed else "", " ".join(others)
+
+
+def _beside_name(case: Case, varying: frozenset[str]) -> list[str]:
+    """Return the size and the other fields that differ between the cases."""
+    parts = [size_text(case.size)]
+    if "variant" in varying and case.variant != "default":
+        parts.append(case.variant)
+    if "dtype" in varying:
+        parts.append(case.dtype)
+    if "threads" in varying:
+        parts.append(f"{case.threads or 'all'} thread{'' if case.threads == 1 else 's'}")
+    return parts
+
+
+def fitted_case(case: Case, look: Look, varying: frozenset[str], width: int) -> str:
+    """Return the name of a row. If even the short name is too long, workload and variant are cut, never the size.
+
+    `vector-dot 44740 dot` was once cut to `…4740 dot`. The end of the variant stays as long as possible, so that
+    `1000 add` and `10000 add-out` differ at every width.
+    """
+    if not look.has_short_names:
+        return case_text(case, varying)
+    glyphs = look.glyphs
+    name, size, rest = _short_parts(case, varying, look.shared, glyphs)
+    if not size:
+        return _ending(_joined(name, rest), width, glyphs)
+    if rest:
+        room = width - len(size) - 1 - (min(len(name), len(glyphs.ellipsis)) + 1 if name else 0)
+        rest = _ending(rest, room, glyphs) if room >= min(len(rest), LEAST_VARIANT) or not name else ""
+    end = _joined(size, rest)
+    return f"{_ending(name, width - len(end) - 1, glyphs)} {end}" if name else end
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+def _ending(text: str, width: int, glyphs: Glyphs) -> str:
+    """Return the end of a text that is longer than `width` cells."""
+    return text if len(text) <= width else glyphs.ellipsis + text[len(text) - max(width - len(glyphs.ellipsis), 0) :]
+
 
 ODD, BAD, OPEN = "~", "!", "?"
 """Signs of a disturbed time, of a problem, and of a row without a winner."""
@@ -62,7 +167,7 @@ MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
     (BAD, "slower than equal GPUs",
      lambda run, row, _: any(standing.is_slow for standing in row_standings(run, row).values())),
     (BAD, FASTER_THAN_PEAK, lambda run, row, _: is_impossible(run, row)),
-    (row_names.NOT_SAVED, "not saved yet", lambda _, row, __: not row.saved),
+    (NOT_SAVED, "not saved yet", lambda _, row, __: not row.saved),
     ("( )", ONE_START, lambda run, row, _: is_of_one_start(run, row)),
     ("rounds:", BARS, lambda *_: False),
 )  # fmt: skip
@@ -116,13 +221,17 @@ class Look(NamedTuple):
     gpu_only: bool = False
     case_width: int = 0
     """Cells of the case column; 0 for unlimited."""
-    names: row_names.Names = row_names.NAMES_IN_FULL
+    has_short_names: bool = False
+    """Whether names lack their shared parts, because some would not fit."""
+    shared: str = ""
+    """Common beginning of the names of all workloads."""
 
 
 def look_of(run: RunState, glyphs: Glyphs, rounds_width: int, case_width: int = 0) -> Look:
-    """Return the settings for a run's rows."""
-    names = row_names.names_of(run, case_width, glyphs)
-    return Look(row_names.varying_of(run), glyphs, rounds_width, cpu_only(run), gpu_only(run), case_width, names)
+    """Return the settings for a run's rows, whose names have `case_width` cells; 0 for unlimited."""
+    is_short = 0 < case_width < name_widths(run, glyphs)[0] or is_typed(run)
+    only = cpu_only(run), gpu_only(run)
+    return Look(varying_of(run), glyphs, rounds_width, *only, case_width, is_short, shared_start(run))
 
 
 def gpu_only(run: RunState) -> bool:
@@ -139,10 +248,8 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     """Return all cells of a row by column key, as text with roles."""
     glyphs = look.glyphs
     stand = row_standings(run, row)
-    mark = "" if row.saved else row_names.NOT_SAVED
-    name = row_names.fitted_case(
-        row.case, look.names, row_names.telling(run, row.case), look.case_width - len(mark), glyphs
-    )
+    mark = "" if row.saved else NOT_SAVED
+    name = fitted_case(row.case, look, telling(run, row.case), look.case_width - len(mark))
     comparison = judged(run, row).comparison
     is_judged = comparison is not None and comparison.is_judged
     return {
@@ -165,23 +272,6 @@ def _cell(key: str, run: RunState, row: Row, glyphs: Glyphs, role: str) -> Spans
     """Return a column's text in the signs of this terminal; missing values are dimmed."""
     text = COLUMNS[key].text(run, row).replace("×)", ")")  # an interval in brackets would need another cell
     return ((spelled(text.replace(IMPOSSIBLE, f"{BAD} "), glyphs), "muted" if text == NONE else role),)
-
-
-def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyphs, *, wide: bool) -> dict[str, Spans]:
-    """Return the comparison columns' cells, with long words if `wide`; empty without a comparison."""
-    if changes is None:
-        return {}
-    from cpugpu_tui.render.comparison import SHORT_WORDS, VERDICT_WORDS
-    from cpugpu_tui.ui.panes import change_cells
-
-    found = changes.of(run, row)
-    words = VERDICT_WORDS if wide else SHORT_WORDS
-    return {
-        Key.CHANGE: change_cells.both(found, glyphs),
-        Key.CHANGE_CPU: change_cells.whole(found, "CPU", words, glyphs),
-        Key.CHANGE_GPU: change_cells.whole(found, "GPU", words, glyphs),
-        Key.SPREAD: change_cells.spread_cell(found, glyphs),
-    }
 
 
 def gpu_key(name: str) -> str:
@@ -267,7 +357,7 @@ def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Span
 
 def matches(run: RunState, row: Row, wanted: str, varying: frozenset[str]) -> bool:
     """Whether a row's name, verdict, status or marks contain every word of a filter, ignoring case."""
-    words = [row_names.case_text(row.case, varying), row.case.key, row.status, *row.marks]
+    words = [case_text(row.case, varying), row.case.key, row.status, *row.marks]
     words += [NO_CORE_WORD] if row.is_starved else []
     words += verdicts.open_marks(run, row)
     found = judged(run, row).comparison

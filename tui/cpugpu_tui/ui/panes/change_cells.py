@@ -8,7 +8,8 @@ from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, TOO_FEW,
 from cpugpu_tui.analysis.pairs import Change, change
 from cpugpu_tui.compare.changes import Changes, DeviceChange
 from cpugpu_tui.model.quantities import factor, time_text
-from cpugpu_tui.render.comparison import VERDICT_WORDS, interval_text, percent_text
+from cpugpu_tui.render.columns import Key
+from cpugpu_tui.render.comparison import SHORT_WORDS, VERDICT_WORDS, interval_text, percent_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
@@ -18,6 +19,17 @@ ROLES = {FASTER: "good", SLOWER: "bad"}
 
 CLEAR = (SLOWER, FASTER)
 """Clear verdicts, worst first: a cell with room for one device shows the worst."""
+
+
+def cells(changes: Changes, row: Row, run: RunState, glyphs: Glyphs, *, wide: bool) -> dict[str, Spans]:
+    """Return the comparison columns' cells, with long words if `wide`."""
+    found, words = changes.of(run, row), VERDICT_WORDS if wide else SHORT_WORDS
+    return {
+        Key.CHANGE: both(found, glyphs),
+        Key.CHANGE_CPU: whole(found, "CPU", words, glyphs),
+        Key.CHANGE_GPU: whole(found, "GPU", words, glyphs),
+        Key.SPREAD: spread_cell(found, glyphs),
+    }
 
 
 def percent_cell(ratio: float) -> str:

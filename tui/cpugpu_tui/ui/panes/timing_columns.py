@@ -18,7 +18,7 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import Order
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.timing_table import Column
-from cpugpu_tui.ui.row_names import name_widths, varying_of
+from cpugpu_tui.ui.rows import name_widths, varying_of
 
 PADDING = 2
 """Cells of padding per column."""

@@ -234,7 +234,11 @@ class TimingsPane(Vertical):
         """Return the cells of a row as rich text."""
         run = self._run
         row = run.rows[row_key]
-        cells = rows.cells(row, look, run) | rows.change_cells(self._changes, row, run, self._glyphs, wide=wide)
+        cells = rows.cells(row, look, run)
+        if self._changes is not None:
+            from cpugpu_tui.ui.panes import change_cells
+
+            cells |= change_cells.cells(self._changes, row, run, self._glyphs, wide=wide)
         return {name: rich_text(self, spans) for name, spans in cells.items()}
 
     def _show_title(self) -> None:
