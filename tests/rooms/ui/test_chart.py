@@ -16,8 +16,16 @@ from cpugpu_tui.model import Case, CaseFailed, DevicesFound, Plan, RunStarted
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.curves import finished_rows
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, sizes_to_label, time_labels
-from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
+from cpugpu_tui.ui.chart.drawing import (
+    Axis,
+    ChartOptions,
+    axis_over,
+    chart_lines,
+    round_numbers,
+    size_labels,
+    sizes_to_label,
+    time_labels,
+)
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import plain, width_of
 from cpugpu_tui.ui.panes.run_answer import next_world, what_if_sentence

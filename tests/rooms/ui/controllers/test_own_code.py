@@ -15,8 +15,7 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.typed_code import CodeFields
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.screens.code import CodeForm
-from cpugpu_tui.ui.screens.code_question import CodeQuestion, code_lines
+from cpugpu_tui.ui.screens.code import CodeForm, CodeQuestion, code_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.workloads.own_code import own_code
 

@@ -6,7 +6,7 @@ Each curve has a letter at every size that was timed, so that the chart also rea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -14,17 +14,133 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.model import RECORDED, RECORDED_GPU, SweepKey, work_name
-from cpugpu_tui.model.quantities import count_of, named, size_text, time_text
+from cpugpu_tui.model.quantities import count_of, named, size_text, tick_text, time_text
 from cpugpu_tui.render.crossover_words import bracket_text, is_wide, point_text, where
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import axis_of, is_column, sweep_in
 from cpugpu_tui.state.state import Row, RunState, threads_of
-from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, fitted, spelled, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, fitted, packed, spelled, width_of, wrapped
 from cpugpu_tui.ui.panes.run_answer import marked_row, what_if_sentence
 from cpugpu_tui.ui.panes.status import run_name
+
+FEW_DECADES = 3
+"""A logarithmic axis over few decades also has numbers at 2 and 5."""
+
+MARGIN = 0.03
+"""Share of the axis left free at either end, so that no sign covers the frame."""
+
+MOST_SIZES = 16
+"""More timed sizes than this are not labelled one by one."""
+
+
+class Axis(NamedTuple):
+    """A range of positive values over a row of cells, the first cell for the lowest value."""
+
+    low: float
+    high: float
+    cells: int
+    linear: bool = False
+
+    def scaled(self, value: float) -> float:
+        """Return a value in the axis' scale: itself, or its logarithm."""
+        return value if self.linear else math.log10(value)
+
+    def cell(self, value: float) -> int:
+        """Return the cell of a value; values outside get the nearest end."""
+        return math.floor(self.place(value))
+
+    def place(self, value: float) -> float:
+        """Return where a value is, in cells from the axis' beginning; values outside get the nearest end.
+
+        The ends are at the middle of the first and the last cell.
+        """
+        low, high = self.scaled(self.low), self.scaled(self.high)
+        share = (self.scaled(min(max(value, self.low), self.high)) - low) / (high - low)
+        return share * (self.cells - 1) + 0.5
+
+
+def axis_over(values: Iterable[float], cells: int, *, linear: bool, least_ratio: float = 1.0) -> Axis:
+    """Return an axis that holds all these positive values; a linear one starts at 0.
+
+    A logarithmic one spans at least `least_ratio`, so that noise of 1 % does not fill it.
+    """
+    known = list(values)
+    low, high = min(known), max(known)
+    if linear:
+        return Axis(0.0, high * (1 + MARGIN), cells, linear=True)
+    if high == low or high < least_ratio * low:  # put them into the middle
+        low, high = low / 1.5, high * 1.5
+    margin = (high / low) ** MARGIN
+    return Axis(low / margin, high * margin, cells)
+
+
+def round_numbers(axis: Axis, most: int) -> list[float]:
+    """Return round values within an axis, ascending: about `most`, or every decade that has a cell of its own.
+
+    Where decades would share cells, only every second, third and so on is returned.
+    """
+    if axis.linear:
+        return _even_steps(axis.low, axis.high, most)
+    first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
+    for digits in ((1, 2, 5), (1, 3), (1,)) if last - first <= 2 * FEW_DECADES else ((1,),):
+        found = [d * 10.0**power for power in range(first, last + 1) for d in digits]
+        found = [value for value in found if axis.low <= value <= axis.high]
+        if len(found) <= most:
+            break
+    else:
+        steps = (found[::step] for step in range(1, len(found) + 1))
+        found = next(each for each in steps if len(set(map(axis.cell, each))) == len(each))
+    return found if len(found) > 1 else _even_steps(axis.low, axis.high, most) or found
+
+
+def _even_steps(low: float, high: float, most: int) -> list[float]:
+    rough = (high - low) / max(most, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def time_labels(axis: Axis) -> dict[int, str]:
+    """Return cell → label of an axis of times in ns: every decade that has room, and numbers between them."""
+    return {axis.cell(value): tick_text(value) for value in round_numbers(axis, max(2, axis.cells // 2))}
+
+
+Label = tuple[float, str, str]
+"""A size, its text and its role."""
+
+
+def size_labels(axis: Axis, wanted: Iterable[Label]) -> list[tuple[str, str]]:
+    """Return the line below an axis of sizes as spans: the labels that fit, most important first.
+
+    Each is centred below its size, with at least two free cells between two labels. Those in a role of their own may
+    also stand aside, as long as they reach the cell of their size.
+    """
+    line, placed = " " * axis.cells, dict[int, Label]()
+    for size, text, role in wanted:
+        centre, last = axis.cell(size) - (len(text) - 1) // 2, axis.cells - len(text)
+        reach = 0 if role == "muted" else len(text) // 2
+        for aside in sorted(range(-reach, reach + 1), key=abs):
+            start = min(max(centre + aside, 0), last)
+            if text and start >= 0 and not line[max(start - 2, 0) : start + len(text) + 2].strip():
+                line = line[:start] + "#" * len(text) + line[start + len(text) :]
+                placed[start] = (size, text, role)
+                break
+    spans, end = list[tuple[str, str]](), 0
+    for start, (_, text, role) in sorted(placed.items()):
+        spans += [(" " * (start - end), "muted"), (text, role)]
+        end = start + len(text)
+    return spans
+
+
+def sizes_to_label(axis: Axis, sizes: Sequence[int]) -> list[Label]:
+    """Return labels of the largest size, the smallest, every decade, then of the other sizes, or of round numbers."""
+    decades = [] if axis.linear else [10**power for power in range(20) if axis.low <= 10**power <= axis.high]
+    others = sizes if len(sizes) <= MOST_SIZES else map(round, round_numbers(axis, max(2, axis.cells // 10)))
+    wanted = dict.fromkeys([sizes[-1], sizes[0], *decades, *others])
+    return [(size, size_text(size), "muted") for size in wanted if size >= 0]
+
 
 LEAST_CELLS = (30, 6)
 """Fewest columns and rows in which curves can be read."""
@@ -90,9 +206,6 @@ def chart_lines(
     return [*title, *legend, *_field(found, crossing, marked, width, room, options, glyphs), *below]
 
 
-# -------------------------------------------------------------------- what is drawn
-
-
 def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int, glyphs: Glyphs) -> Spans:
     *_, dtype, threads = sweep
     known = threads_of(rows) or threads
@@ -117,21 +230,10 @@ def _legend(
     size = known.partition(", ")[0]
     text = f"{which} row (dotted line): {known}"
     items.append(((text if len(text) <= width else f"{which} row (dotted line): {size}", "text"),))
-    lines = _packed(items, width)
+    lines = packed(items, width)
     if len(lines) > MOST_LEGEND and width < NARROW:  # the field needs the lines
         items[-1] = ((HIGHLIGHT, "strong"), (f" {which} {size}", "text"))
-        lines = _packed(items, width)
-    return lines
-
-
-def _packed(items: Sequence[Spans], width: int) -> list[Spans]:
-    """Return items on as few lines as their order allows."""
-    lines: list[Spans] = []
-    for item in items:
-        if lines and width_of(lines[-1]) + 3 + width_of(item) <= width:
-            lines[-1] = (*lines[-1], ("   ", "text"), *item)
-        else:
-            lines.append(item)
+        lines = packed(items, width)
     return lines
 
 
@@ -180,9 +282,6 @@ def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
     return ", ".join((size, *times_text))
 
 
-# -------------------------------------------------------------------- the field
-
-
 def _field(
     found: Sequence[Curve], crossing: Condition, marked: Row,
     width: int, height: int, options: ChartOptions, glyphs: Glyphs,
@@ -199,7 +298,9 @@ def _field(
     for row in range(height):
         label = labels.get(height - 1 - row, "")
         edge = glyphs.tick if label else glyphs.edge
-        lines.append(((f"{label:>{gutter}} ", "muted"), (edge, "muted"), *_joined(cells[row])))
+        same_roles = groupby(cells[row], key=itemgetter(1))
+        joined: Spans = tuple(("".join(sign for sign, _ in same), role) for role, same in same_roles)
+        lines.append(((f"{label:>{gutter}} ", "muted"), (edge, "muted"), *joined))
     below = size_labels(horizontal, _labels(horizontal, sizes, crossing, marked.case.size, glyphs))
     return [*lines, ((f"{SIZE:>{gutter}}  ", "muted"), *below)]
 
@@ -294,8 +395,3 @@ def _overlaid(below: str, sign: str) -> str:
     if ord(sign) & ~0xFF == _BRAILLE and ord(below) & ~0xFF == _BRAILLE:
         return chr(ord(sign) | ord(below))
     return sign
-
-
-def _joined(cells: Sequence[Cell]) -> Spans:
-    """Return a row of cells as spans, joining neighbours of the same role."""
-    return tuple(("".join(sign for sign, _ in same), role) for role, same in groupby(cells, key=itemgetter(1)))

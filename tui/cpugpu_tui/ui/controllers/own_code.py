@@ -66,7 +66,7 @@ class Consent:
             if changed:
                 self._app.say(f"{' and '.join(changed)} has changed since this was last run.", stays=True)
             return
-        from cpugpu_tui.ui.screens.code_question import CodeQuestion
+        from cpugpu_tui.ui.screens.code import CodeQuestion
 
         def answered(yes: bool) -> None:
             if not yes:

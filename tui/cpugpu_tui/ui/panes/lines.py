@@ -218,6 +218,17 @@ def fitted(spans: Spans, width: int, glyphs: Glyphs) -> Spans:
     return (*kept, (glyphs.ellipsis, "muted"))
 
 
+def packed(items: Sequence[Spans], width: int) -> list[Spans]:
+    """Return items on as few lines as their order allows."""
+    lines: list[Spans] = []
+    for item in items:
+        if lines and width_of(lines[-1]) + 3 + width_of(item) <= width:
+            lines[-1] = (*lines[-1], ("   ", "text"), *item)
+        else:
+            lines.append(item)
+    return lines
+
+
 def in_whole_words(spans: Spans, width: int, glyphs: Glyphs) -> Spans:
     """Return a line in at most `width` cells, cut at a comma or between words, but not behind a number.
 

@@ -51,14 +51,14 @@ class LineBox(Box[T]):
 
     def compose(self) -> ComposeResult:
         """Yield the field, its hint or error, and the keys."""
-        with Vertical(id="box"):
+        with Vertical(id="box") as box:
+            box.border_title = self.TITLE
             yield LineField(self._proposed, select_on_focus=False)
             yield Lines(id="hint")
             yield Lines(id="outcome", classes="keys")
 
     def on_mount(self) -> None:
-        """Set the title and show the keys."""
-        self.query_one("#box").border_title = self.TITLE
+        """Show the keys."""
         keys: Spans = (("enter", "key"), (f" {self.DOES}  ", "text"), ("esc", "key"), (" cancel", "text"))
         self.query_one("#outcome", Lines).show([keys])
 
@@ -106,10 +106,10 @@ class Form(Box[T]):
         Binding("ctrl+c", "dismiss", show=False, priority=True),  # otherwise the field copies its selection
     ]  # fmt: skip
 
-    def __init__(self, labels: Mapping[str, str], state: AppState, glyphs: Glyphs) -> None:
+    def __init__(self, title: str, labels: Mapping[str, str], state: AppState, glyphs: Glyphs) -> None:
         """Show a field for each of `labels`, which maps its name to its label."""
         super().__init__()
-        self._labels, self._state, self._glyphs = labels, state, glyphs
+        self._title, self._labels, self._state, self._glyphs = title, labels, state, glyphs
 
     def make_field(self, name: str) -> Iterable[Widget]:
         """Yield the field of this name, whose id is the name."""
@@ -129,7 +129,8 @@ class Form(Box[T]):
 
     def compose(self) -> ComposeResult:
         """Yield one line per field with its error or hint, the estimate and the keys."""
-        with FieldBox(id="box"):
+        with FieldBox(id="box") as box:
+            box.border_title = self._title
             yield Lines(id="about")
             for name, text in self._labels.items():
                 with Horizontal(classes="field"):

@@ -136,16 +136,12 @@ class PaletteScreen(WheelMoves, Box[Entry | None]):
 
     def compose(self) -> ComposeResult:
         """Yield the field and the entries."""
-        with Vertical(id="box"):
+        with Vertical(id="box") as box:
+            box.border_title = "Commands"
             yield LineField(placeholder="find a command, preset or theme")
             yield Lines(id="found")
             yield Lines(id="about")
             yield Lines(id="hint", classes="keys")
-
-    def on_mount(self) -> None:
-        """Show all entries."""
-        self.query_one("#box").border_title = "Commands"
-        self._redraw()
 
     def on_resize(self) -> None:
         """Use the new size."""
@@ -228,13 +224,13 @@ class ThemesScreen(Box[None]):
 
     def compose(self) -> ComposeResult:
         """Yield the box."""
-        with Vertical(id="box"):
+        with Vertical(id="box") as box:
+            box.border_title = "Themes"
             yield PagedList(self._glyphs.cursor)
             yield Lines(classes="keys")
 
     def on_mount(self) -> None:
         """Put the cursor on the current theme."""
-        self.query_one("#box").border_title = "Themes"
         self.show(self._choices)
 
     def show(self, choices: ThemeChoices) -> None:

@@ -179,7 +179,7 @@ class WorkloadForm(Form[Filled | None]):
         options = options_of(request, threads if isinstance(threads, int) else USUAL_CORES)
         # Without a choice there is nothing to ask.
         labels = {name: label for name, (label, *_) in FIELDS.items() if len(options.get(name, (0, 0))) > 1}
-        super().__init__(labels, state, glyphs)
+        super().__init__(entry.name, labels, state, glyphs)
         self._entry, self._options = entry, options
         self._first = dict(draft or texts_of(request))
         self._wrong: Mapping[str, str] = {}
@@ -199,10 +199,6 @@ class WorkloadForm(Form[Filled | None]):
             default = default_texts(self._entry.request)[name]
             # Sizes are continued more often than replaced; a digit after `none` would be wrong.
             yield LineField(text, placeholder=default, id=name, select_on_focus=name != "sizes")
-
-    def on_mount(self) -> None:
-        """Set the title."""
-        self.query_one("#box").border_title = self._entry.name
 
     def show_state(self, state: AppState) -> None:
         """Show newer devices and estimates."""

@@ -20,7 +20,8 @@ from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
 from cpugpu_tui.ui.panes.status import run_name
 from cpugpu_tui.ui.rows import NOT_SAVED, case_text
-from cpugpu_tui.ui.screens.detail import device_times, machine, meaning
+from cpugpu_tui.ui.screens import machine
+from cpugpu_tui.ui.screens.detail import device_times, meaning
 from cpugpu_tui.ui.screens.page import Page
 
 if TYPE_CHECKING:

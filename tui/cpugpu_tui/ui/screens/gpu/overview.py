@@ -12,7 +12,7 @@ from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.glyphs import Glyphs, means, trend_lines
-from cpugpu_tui.ui.panes.lines import Spans, cut, plain, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, cut, packed, plain, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines, wording
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.wording import GPU, PROCESS, bytes_text, known, sanitized, torch_names, worded
@@ -175,23 +175,14 @@ def _host_cells(host: Subject, cells: int, history: History) -> list[Cell]:
 
 def _marks(subjects: Sequence[Subject], width: int, glyphs: Glyphs) -> list[Spans]:
     """Return what spoils measurements, GPU by GPU."""
-    texts = [
-        (f"{fact.sign} {subject.label}: {_remark(fact)}", fact.role)
-        for subject in subjects for fact in subject.facts
-        if fact.sign.startswith("!") and not subject.problem
-    ]  # fmt: skip
-    lines: list[Spans] = []
-    for text, role in texts:
-        piece: Spans = ((cut(text, min(len(text), width), glyphs), role),)
-        if lines and width_of(lines[-1]) + 3 + width_of(piece) <= width:
-            lines[-1] = (*lines[-1], ("   ", "text"), *piece)
-        else:
-            lines.append(piece)
-    return lines
-
-
-def _remark(fact: Fact) -> str:
-    return f"shared with {fact.text}" if fact.label == "processes" else fact.short_or_text
+    pieces: list[Spans] = []
+    for subject in subjects:
+        for fact in subject.facts:
+            if fact.sign.startswith("!") and not subject.problem:
+                remark = f"shared with {fact.text}" if fact.label == "processes" else fact.short_or_text
+                text = f"{fact.sign} {subject.label}: {remark}"
+                pieces.append(((cut(text, min(len(text), width), glyphs), fact.role),))
+    return packed(pieces, width)
 
 
 def _processes(gpus: Sequence[GpuTelemetry], width: int, glyphs: Glyphs) -> list[Spans]:
