@@ -35,15 +35,14 @@ LEAST_VARIANT = 3
 
 def is_typed(run: RunState) -> bool:
     """Whether all rows are of one typed code, whose internal name says nothing."""
-    return run.run is not None and bool(run.run.plan.codes) and "workload" not in varying_of(run)
+    return bool(run.plan.codes) and "workload" not in varying_of(run)
 
 
 @once
 def varying_of(run: RunState) -> frozenset[str]:
     """Return the fields that differ between the cases of a run."""
-    cases = run.run.plan.cases if run.run is not None else ()
     fields = ("workload", "size", "variant", "dtype")
-    names = {name for name in fields if len({getattr(case, name) for case in cases}) > 1}
+    names = {name for name in fields if len({getattr(case, name) for case in run.plan.cases}) > 1}
     # Sweeps that differ only in threads are columns of one row, so their rows need no name for it.
     if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
         names.add("threads")

@@ -52,7 +52,6 @@ class ChartPane(StatePane):
         """
         super().__init__(glyphs, state, id=id)
         self._alone = alone
-        self._moment: Hashable = None
         self._key: Hashable = None
         self._cached: list[Spans] = []
         self._drawn_as: tuple[int, Hashable, Hashable, Hashable] | None = None
@@ -69,28 +68,23 @@ class ChartPane(StatePane):
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the chart, from the cache if nothing that it shows has changed."""
         run = state.run
-        highlighted = run.rows.get(state.cursor or "")
         look = (state.what_if, state.linear_sizes, state.linear_times, size)
         name = run.run.run_id if run.run is not None else ""
-        # The first key is cheap to compare. The second holds what is really drawn: it stays the same when the cursor
-        # moves on to a row that has no times yet. The bracket is that of the answer, also while rows are in progress.
-        moment = (name, run.settled, state.cursor, highlighted.status if highlighted is not None else "", look)
         row = shown_row(run, state.cursor)
+        # The bracket is that of the answer, also while rows are in progress.
         between = self._between(state, row) if row is not None and run.settled and not self._alone else None
-        if (moment, between) == self._moment:
+        marked = marked_row(run, row.case.sweep, state.cursor) if row is not None else None
+        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look, between)
+        if key == self._key:
             return self._cached
         now_s = time.monotonic()
         shaded = between or None
         is_growing = state.situation.live and self._drawn_as is not None and self._drawn_as[0] >= MANY_POINTS
         if is_growing and now_s < self._drawn_s + LEAST_S and self._drawn_as == (run.settled - 1, name, look, shaded):
             return self._cached
-        self._moment = (moment, between)
-        marked = marked_row(run, row.case.sweep, state.cursor) if row is not None else None
-        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look, between)
-        if key != self._key:
-            self._key = key
-            self._drawn_as, self._drawn_s = (run.settled, name, look, shaded), now_s
-            self._cached = self._drawn(state, size)
+        self._key = key
+        self._drawn_as, self._drawn_s = (run.settled, name, look, shaded), now_s
+        self._cached = self._drawn(state, size)
         return self._cached
 
     def _between(self, state: AppState, row: Row) -> tuple[tuple[int, int], ...]:

@@ -19,7 +19,6 @@ from cpugpu_tui.ui.shell import Shell
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
     from cpugpu_tui.compare.series import Series
-    from cpugpu_tui.model import Plan
     from cpugpu_tui.state.folding import MeasuredRun
 
 
@@ -35,7 +34,7 @@ class Repeating:
 
     def __init__(self, app: Shell[Any], reader: QuietReader) -> None:
         self._app, self._reader = app, reader
-        self._last: dict[Plan, Series] = {}
+        self._last: dict[model.Plan, Series] = {}
         """Plan without its incidental fields (`same_work`) → its last series with a finished run of this app."""
         self._base: Series | None = None
         self._new: tuple[MeasuredRun, ...] = ()
@@ -60,7 +59,7 @@ class Repeating:
 
     # ---------------------------------------------------------------- one row
 
-    def plan_of_row(self) -> tuple[Plan, ParentRun] | None:
+    def plan_of_row(self) -> tuple[model.Plan, ParentRun] | None:
         """Return the plan of the highlighted row alone and the run it belongs to; None without a row."""
         from cpugpu_tui.compare.changes import plan_of_row
 
@@ -81,7 +80,7 @@ class Repeating:
 
     # ---------------------------------------------------------------- what changed
 
-    def expect_runs(self, plan: Plan, parent: ParentRun | None) -> None:
+    def expect_runs(self, plan: model.Plan, parent: ParentRun | None) -> None:
         """Choose, from memory, the series to compare the next one with."""
         from cpugpu_tui.compare.changes import same_work
         from cpugpu_tui.compare.series import Series

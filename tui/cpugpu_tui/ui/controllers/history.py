@@ -23,6 +23,7 @@ from cpugpu_tui.ui.shell import Shell
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
     from cpugpu_tui.thresholds import Thresholds
+    from cpugpu_tui.ui.screens.history import HistoryScreen
     from cpugpu_tui.ui.screens.run_list import Place
 
 
@@ -37,6 +38,8 @@ class History:
         """`saved_runs` is called on threads and waits until the history is open."""
         self._app, self._saved_runs = app, saved_runs
         self._place: Place | None = None
+        self._list: HistoryScreen | None = None
+        """The list that was opened last."""
         self._follower: Timer | None = None
         self._following = False
 
@@ -52,7 +55,8 @@ class History:
             self.return_to_present()
         else:
             self._place = self._place or Place()
-            app.push_screen(HistoryScreen(app.state, app.glyphs, self._saved_runs, self._place))
+            self._list = HistoryScreen(app.state, app.glyphs, self._saved_runs, self._place)
+            app.push_screen(self._list)
 
     # ---------------------------------------------------------------- opening
 
@@ -83,10 +87,9 @@ class History:
             first = {"what_if": RESIDENT, "cursor": None, "problem": None}
             app.close_pages()
             self._follower = app.set_interval(FOLLOW_S, self._follow)
-        ceilings = opened.run.run.plan.ceilings if opened.run.run is not None else ()
         age, state = ago(opened.summary.started_wall_ns, now_ns), app.state
         app.change(
-            **first, run=with_recorded(opened.run), telemetry=opened.telemetry, ceilings=ceilings,
+            **first, run=with_recorded(opened.run), telemetry=opened.telemetry, ceilings=opened.run.plan.ceilings,
             past=SavedRunView(opened.summary, age, state.own, before.notice if before else state.notice),
             situation=state.situation._replace(past=True, ran=True),
         )  # fmt: skip
@@ -95,11 +98,9 @@ class History:
 
     def refuse(self, error: CpuGpuError) -> None:
         """Show why a saved run cannot be opened or run again."""
-        from cpugpu_tui.ui.screens.history import HistoryScreen
-
         self._following = False
-        if isinstance(self._app.screen, HistoryScreen):
-            self._app.screen.refuse(error)
+        if self._list is not None and self._list is self._app.screen:
+            self._list.refuse(error)
         else:
             self._stop_following()  # it was deleted or is broken; polling would repeat the error every second
             self._app.change(problem=error)
@@ -160,9 +161,7 @@ class History:
 
     def leave(self) -> None:
         """Return to the panes and the present run, because something is about to run."""
-        from cpugpu_tui.ui.screens.history import HistoryScreen
-
-        if isinstance(self._app.screen, HistoryScreen):
+        if self._list is not None and self._list is self._app.screen:
             self._app.pop_screen()
         self.return_to_present()
 

@@ -226,9 +226,7 @@ class Running:
             request = replace(
                 message.judged.request, devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
             )  # fmt: skip
-            pane = self._app.screen.query_one(WorkloadPane)
-            pane.choose("+".join(request.names))
-            pane.change(request)
+            self._app.screen.query_one(WorkloadPane).highlight(request)
             self.start(request)
 
     def measure_noise(self, _: messages.NoiseWanted) -> None:

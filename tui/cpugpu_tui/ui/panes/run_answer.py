@@ -135,8 +135,8 @@ def sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
     first = " ".join(filter(None, (*shown[:1], in_file)))
     notices = [(text, "warn") for text in (cut_short(run), contradiction) if text]
     found += [*([(first, "strong")] if first else []), *notices, *((text, "muted") for text in shown[1:])]
-    if run.run is not None and run.run.plan.scale == "small":
-        found.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
+    if run.plan.scale == "small":
+        found.append((f"Small scale: {scale_text(run.plan)}.", "muted"))
     return found
 
 

@@ -110,20 +110,17 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     if situation.live and not ended and (run.run is None or run.finished is not None):
         return ((f"{name} ", "title"), ("starting" if state.agent_ready else _awaited(state, glyphs), "text"))
     if situation.live and not ended:
-        standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
+        standing, left = _standing(state)
         series = f"run {state.repeat_number} of {state.repeats}" if state.repeats > 1 else ""
         if run.plan.is_of_two_codes and series:
             series = f"pair {state.repeat_number} of at most {state.repeats}"
-        current = run.current
-        seconds_left = current.seconds_left if current is not None and not standing else None
-        left = "" if seconds_left is None else left_text(run, seconds_left - state.step_s)
         done, rest = bar(run, glyphs.full, glyphs.empty)
         return (
             (f"{name} ", "title"),
             (done, "key"), (f"{rest} ", "muted"),
             (done_text(run), "strong"),
             *((f" {glyphs.dot} {part}", "warn" if part == standing else "text")
-              for part in (standing, left, series) if part),
+              for part in (standing, left if not standing else "", series) if part),
         )  # fmt: skip
     if run.finished is not None:
         glyph, role = status_sign(run.status, glyphs)
@@ -148,18 +145,15 @@ def _awaited(state: AppState, glyphs: Glyphs) -> str:
 
 def run_name(run: RunState, name: str, glyphs: Glyphs) -> str:
     """Return the name of a plan or workload; of typed code its statement."""
-    codes = run.run.plan.codes if run.run is not None else ()
-    return sanitized(visible(model.typed_name(name, codes)), 40, glyphs)
+    return sanitized(visible(model.typed_name(name, run.plan.codes)), 40, glyphs)
 
 
 def _progress(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return name, bar, cases and time left for a narrow terminal; the bar, then the time goes if room is short."""
-    run, situation, current = state.run, state.situation, state.run.current
+    run = state.run
     if run.run is None or run.finished is not None or state.calibrating or state.quitting:
         return ()
-    standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
-    seconds_left = current.seconds_left if current is not None else None
-    left = "" if seconds_left is None else left_text(run, seconds_left - state.step_s)
+    standing, left = _standing(state)
     end = standing or left.removeprefix("at most ")
     done, rest = bar(run, glyphs.full, glyphs.empty)
     name: Spans = ((f"{run_name(run, run.run.plan.name, glyphs)} ", "title"),)
@@ -167,6 +161,15 @@ def _progress(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     ending: Spans = ((f" {end}", "warn" if standing else "text"),) if end else ()
     forms = ((*name, (done, "key"), (f"{rest} ", "muted"), *cases, *ending), (*name, *cases, *ending), (*name, *cases))
     return next((form for form in forms if width_of(form) <= width), forms[-1])
+
+
+def _standing(state: AppState) -> tuple[str, str]:
+    """Return `stopping` or `paused`, and the time left, each or nothing."""
+    current, situation = state.run.current, state.situation
+    standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
+    if current is None or current.seconds_left is None:
+        return standing, ""
+    return standing, left_text(state.run, current.seconds_left - state.step_s)
 
 
 def _past(state: AppState, glyphs: Glyphs) -> Spans:
@@ -202,10 +205,8 @@ def status_sign(status: str, glyphs: Glyphs) -> tuple[str, str]:
 
 def calibration_step(state: AppState) -> tuple[str, str]:
     """Return the calibration's current step, or `paused` or `stopping`."""
-    situation = state.situation
-    if situation.stopping or situation.paused:
-        return ("stopping" if situation.stopping else "paused", "warn")
-    return (state.calibrating, "text")
+    standing, _ = _standing(state)
+    return (standing, "warn") if standing else (state.calibrating, "text")
 
 
 def _step(state: AppState, glyphs: Glyphs) -> Spans:

@@ -107,15 +107,11 @@ class Shape(NamedTuple):
     """Heading of the GPU's time."""
 
 
-ANY_SHAPE = Shape()
-"""The shape of a run without properties that matter."""
-
-
 def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
     """Return the properties of a run that decide its columns."""
     gpus = tuple(gpu.name for gpu in run.gpus)
     without = frozenset() if has_paper(run) or run.run is None else frozenset({Key.WRITTEN})
-    if run.run is None or ENERGY not in run.run.plan.metrics:
+    if ENERGY not in run.plan.metrics:
         without |= frozenset(ENERGIES)
     if rows.gpu_only(run):
         without |= WITHOUT_CPU | ({Key.PLUS_MINUS} if len(gpus) > 1 else set())  # each would have its own
@@ -129,7 +125,7 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
 
 def columns(
     width: int, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(),
-    shape: Shape = ANY_SHAPE,
+    shape: Shape = Shape(),  # noqa: B008 - immutable
 ) -> list[Column]:  # fmt: skip
     """Return the richest set of columns that fits into `width` cells beside distinct names.
 

@@ -20,10 +20,9 @@ from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.rows import is_beside, thread_columns
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
-from cpugpu_tui.ui.app_state import AS_RAN, AppState, Order
+from cpugpu_tui.ui.app_state import AppState, Order
 from cpugpu_tui.ui.chart import ChartPane, has_chart
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes import timing_columns
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, rich_text
@@ -53,10 +52,9 @@ class TimingsPane(Vertical):
         super().__init__(id=id)
         self._glyphs, self._state = glyphs, state
         self._run = RunState()
-        self._wanted, self._order = "", AS_RAN
+        self._wanted = ""
         self._title_shown = self.border_title = TITLE
         self._changes: Changes | None = None
-        self._keymap = DEFAULT_KEYMAP
         self._signs: dict[str, tuple[Row, frozenset[str]]] = {}
         """Row key → row and the meanings of its signs, cached for that row."""
         self._more_signs: frozenset[str] = frozenset()
@@ -84,12 +82,11 @@ class TimingsPane(Vertical):
     def show_state(self, state: AppState) -> None:
         """Show the rows of the state's run; cells that stay the same are not painted."""
         self._state = state
-        before, self._run, self._order = self._run, state.run, state.order
+        before, self._run = self._run, state.run
         self._changes = state.changes if state.past is None else None
         if _run_id(before) != _run_id(state.run):
             self.table.clear()
             self._shown = None
-        self._keymap = state.keymap
         self._show_rows()
         self._show_title()
         current = state.run.current
@@ -129,7 +126,7 @@ class TimingsPane(Vertical):
         )
         laid_out = timing_columns.columns(width - beside - 1, *content)  # one cell is the scrollbar's
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
-        now = (self._wanted, self._order, look, self._changes, laid_out)
+        now = (self._wanted, self._state.order, look, self._changes, laid_out)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
             self._arrange(beside)
             return
@@ -205,7 +202,7 @@ class TimingsPane(Vertical):
     def _fill(self, run: RunState, look: rows.Look, width: int) -> None:
         """Update the table's rows."""
         table = self.table
-        shown = timing_columns.in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._order)
+        shown = timing_columns.in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._state.order)
         table.keep_rows(shown)
         known = set(table.row_keys)
         before = self._shown[0].rows if self._shown is not None and self._shown[3] == look else {}
@@ -227,7 +224,7 @@ class TimingsPane(Vertical):
             is_same = before is not None and before[0] is row and row.case.sweep not in changed
             self._signs[key] = before if is_same and before is not None else (row, signs_of(run, row))
         signs = frozenset[str]().union(*(found for _, found in self._signs.values())) - self._fewer_signs
-        found = [legend(signs | self._more_signs, width, self._keymap)]
+        found = [legend(signs | self._more_signs, width, self._state.keymap)]
         self.query_one("#legend", Lines).show_any(found if signs else [])
 
     def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
@@ -243,7 +240,7 @@ class TimingsPane(Vertical):
 
     def _show_title(self) -> None:
         """Show sort order and comparison in the title, which every layout has."""
-        title = " ".join([TITLE, timing_columns.order_text(self._order)]).rstrip()
+        title = " ".join([TITLE, timing_columns.order_text(self._state.order)]).rstrip()
         if len(self._run.gpus) > 1 and not rows.gpu_only(self._run):
             title += f"[not reverse not bold] {self._glyphs.dot} speedup of {self._run.gpus[0].name}[/]"
         if self._changes is not None and self._changes.run_id == _run_id(self._run):

@@ -229,7 +229,6 @@ TERMS: dict[str, tuple[str, ...]] = {
     "workload": ("workload", "preset", "size", "variant", "case", "series", "crossover"),
     "timings": ("case", "round", "latency", "interval, ±", "crossover", "bracket", "paper's clock"),
     "telemetry": ("reading", "utilisation", "throttling"),
-    "gpu": ("reading", "utilisation", "throttling"),
     "chart": ("latency", "crossover", "bracket"),
     "history": ("run", "series", "baseline", "simulated"),
     "compare": ("series", "baseline", "kernel time", "verdict", "band", "interval, ±"),
@@ -242,6 +241,8 @@ TERMS: dict[str, tuple[str, ...]] = {
     "detail": ("latency", "kernel time", "with copies", "throughput", "outlier", "mark"),
 }
 """Topic → terms of the glossary that its screen uses."""
+
+TERMS["gpu"] = TERMS["telemetry"]
 
 
 @cache

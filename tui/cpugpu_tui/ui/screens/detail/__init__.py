@@ -33,8 +33,7 @@ MOST_SHOWN = 5
 
 def own_code_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the code of a row, its receipt and its slowest lines; empty for a workload that nobody typed."""
-    codes = run.run.plan.codes if run.run is not None else ()
-    text = next((code_text(code) for code in codes if code.name == row.case.workload), "")
+    text = next((code_text(code) for code in run.plan.codes if code.name == row.case.workload), "")
     lines = wrapped(visible(text), width, "muted") if text else []
     for index, line in enumerate(receipt_lines(row)):
         lines += [] if index else [(("Where it ran", "title"),)]
@@ -199,8 +198,7 @@ def _checked(row: Row, width: int) -> list[Spans]:
 
 def _environment(run: RunState, width: int) -> list[Spans]:
     """Return host, versions and unusual settings of the run."""
-    facts = dict(run.run.environment) if run.run is not None else {}
-    worker = facts.get("worker")
+    facts, worker = run.facts, run.facts.get("worker")
     parts = [
         f"run {run.run.number}" if run.run is not None and run.run.number is not None else "not saved",
         *(str(facts[name]) for name in ("hostname", "cpu") if facts.get(name)),
@@ -213,6 +211,6 @@ def _environment(run: RunState, width: int) -> list[Spans]:
         parts.append(f"float32 products {precision}, {tf32}")
     elif facts.get("tf32_matmul"):
         parts.append(tf32)
-    if run.run is not None and run.run.plan.cache != "cold":
-        parts.append(f"caches {run.run.plan.cache}")
+    if run.plan.cache != "cold":
+        parts.append(f"caches {run.plan.cache}")
     return wrapped("Environment: " + ", ".join(part for part in parts if part), width, "muted")
