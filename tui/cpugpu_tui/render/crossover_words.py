@@ -76,9 +76,12 @@ def reason_words(size: Size) -> str:
     if size.judgement == EQUAL:
         return f"equal {WITHIN}"
     if size.reason in (TOO_FEW, UNSURE) and size.comparison is not None and size.comparison.low is None:
+        rounds = count_of(size.comparison.rounds, "round")
+        if size.reason == UNSURE:
+            return f"{REASONS[UNSURE]} in {rounds}"
         is_small = 1 / OBSERVED_RATIO < size.comparison.speedup < OBSERVED_RATIO
-        small = f" and under {OBSERVED_RATIO:g}×" if is_small and size.comparison.rounds >= OBSERVED_ROUNDS else ""
-        return f"only {count_of(size.comparison.rounds, 'round')}{small}"
+        is_enough = size.comparison.rounds >= OBSERVED_ROUNDS
+        return f"only {rounds} and under {OBSERVED_RATIO:g}×" if is_small and is_enough else f"only {rounds}"
     return REASONS.get(size.reason, size.reason)
 
 
