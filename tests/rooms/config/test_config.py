@@ -7,8 +7,9 @@ import sys
 import pytest
 from tests.helpers.command_line import FAST
 
+from cpugpu_tui.config.config import load_config
 from cpugpu_tui.config.config_file import read
-from cpugpu_tui.config.settings import KEYS, load_config
+from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.config.validation import TomlError
 from cpugpu_tui.model import RunStarted
 
@@ -184,10 +185,10 @@ def test_a_folder_into_which_nobody_may_look_is_said(tmp_path, words):
     attempt = (
         "import os; from pathlib import Path\n"
         "from cpugpu_tui.errors import UsageError\n"
-        "from cpugpu_tui.config import config_file, settings\n"
-        "settings.config_path = lambda: Path('closed/config.toml')\n"
+        "from cpugpu_tui.config import config, config_file\n"
+        "config.config_path = lambda: Path('closed/config.toml')\n"
         "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
-        "try: settings.load_config()\n"
+        "try: config.load_config()\n"
         "except UsageError as error: print(error.message)\n"
     )
     done = subprocess.run([sys.executable, "-c", attempt], cwd=tmp_path, capture_output=True, text=True, timeout=120)

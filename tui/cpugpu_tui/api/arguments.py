@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.api.subject import Subject, article, subject_of
-from cpugpu_tui.config.installing import install_remedy
+from cpugpu_tui.config.installing import packages_of
 from cpugpu_tui.config.parsing import MAX_THREADS, parse_simulation
 from cpugpu_tui.config.sizes import MAX_CASES
 from cpugpu_tui.errors import UnfitError, UsageError
@@ -58,13 +58,9 @@ def axes_for(axes: Any) -> Any:
         UsageError: these are not axes of matplotlib.
         UnfitError: matplotlib is not installed.
     """
-    try:
+    with packages_of("plot", "The plot needs"):
         from matplotlib import pyplot
         from matplotlib.axes import Axes
-    except ImportError as error:
-        raise UnfitError(
-            "The plot needs the package matplotlib, which is not installed.", install_remedy("plot")
-        ) from error
     if axes is None:
         return pyplot.subplots(layout="constrained")[1]
     if not isinstance(axes, Axes):

@@ -10,7 +10,8 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
-from cpugpu_tui.config.settings import KEYS, config_path, load_config, origin, resolved
+from cpugpu_tui.config.config import config_path, load_config
+from cpugpu_tui.config.settings import KEYS, origin, resolved
 from cpugpu_tui.errors import print_notice
 from cpugpu_tui.machine.text import printable
 

@@ -76,14 +76,13 @@ def doctor(given: DoctorGiven) -> None:
 
 
 def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> Finding:
-    from cpugpu_tui.doctor.facts import Finding, fail
+    from cpugpu_tui.doctor.facts import fail
     from cpugpu_tui.doctor.sampler_cost import cost_finding, measure_cost
 
     try:
         return cost_finding(measure_cost(python, simulation, cost_s, _tell), cost_s)
     except CpuGpuError as error:
-        finding = fail("Not measured.", error.message, error.remedy)
-        return Finding(finding.verdict, finding.found, finding.cause, finding.remedy, "telemetry.cost")
+        return fail("Not measured.", error.message, error.remedy, "telemetry.cost")
     finally:
         _tell("")
 

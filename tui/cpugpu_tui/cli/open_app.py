@@ -32,8 +32,9 @@ def open_app(
     gc.disable()
     from cpugpu_tui.cli.running.options import found_python
     from cpugpu_tui.config import paths
+    from cpugpu_tui.config.config import load_config
     from cpugpu_tui.config.parsing import parse_simulation
-    from cpugpu_tui.config.settings import load_config, resolved
+    from cpugpu_tui.config.settings import resolved
     from cpugpu_tui.session.own_workloads import offers_installed
     from cpugpu_tui.session.request import PlanRequest, usual_starts
     from cpugpu_tui.ui.keys import keymap_of
@@ -97,7 +98,8 @@ def open_as_configured() -> int:
     """
     gc.disable()  # see `open_app`
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.config.settings import load_config, resolved
+    from cpugpu_tui.config.config import load_config
+    from cpugpu_tui.config.settings import resolved
 
     settings = resolved(load_config(), os.environ)
     text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from cpugpu_tui import model
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.errors import UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.model import OwnCode
 
 commands = typer.Typer()
 
@@ -120,7 +120,6 @@ def time(given: TimeGiven) -> None:
     from cpugpu_tui.cli.running.modes import run_headless, run_in_turn
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.compare.in_turn import Side, code_sides
-    from cpugpu_tui.model import COMPILED
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.typed_code import with_names_of_both
 
@@ -149,7 +148,7 @@ def time(given: TimeGiven) -> None:
         else:
             old, commit = codes_of_revision(given, folder)
         if given.against_variant is not None:
-            codes, old = (tuple(replace(code, is_compiled=name == COMPILED) for code in each)
+            codes, old = (tuple(replace(code, is_compiled=name == model.COMPILED) for code in each)
                           for each, name in ((codes, given.variant), (old, given.against_variant)))  # fmt: skip
         pair = told_pair(given, codes, old, commit) if old else ()
         codes, old = with_names_of_both(codes, old) if old else (codes, old)
@@ -170,7 +169,7 @@ def time(given: TimeGiven) -> None:
         raise typer.Exit(run_headless(request, options, as_json=given.json, outputs=outputs))
 
 
-def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[OwnCode]) -> RunOptions:
+def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[model.OwnCode]) -> RunOptions:
     """Return the options of a run on another machine. Say which files are sent there.
 
     Raises:
@@ -204,7 +203,6 @@ def check_pair(given: TimeGiven) -> None:
     Raises:
         UsageError: one of them needs another, or excludes it.
     """
-    from cpugpu_tui.model import COMPILED
 
     if (given.on_cpu is None) != (given.on_gpu is None):
         missing, there = ("--on-gpu", "--on-cpu") if given.on_gpu is None else ("--on-cpu", "--on-gpu")
@@ -221,11 +219,11 @@ def check_pair(given: TimeGiven) -> None:
                          f"Repeat the command for each --python, or leave out {option} to compare them.")  # fmt: skip
     if given.against_variant is not None:
         for name in (given.against_variant, given.variant or "default"):
-            if name not in ("default", COMPILED):
-                raise UsageError(f"Invalid variant {name!r} of one side.", f"Use default or {COMPILED}.")
+            if name not in ("default", model.COMPILED):
+                raise UsageError(f"Invalid variant {name!r} of one side.", f"Use default or {model.COMPILED}.")
 
 
-def codes_of_both(given: TimeGiven) -> tuple[OwnCode, ...]:
+def codes_of_both(given: TimeGiven) -> tuple[model.OwnCode, ...]:
     """Return the code of --on-cpu with that of --on-gpu, once for each combination of parameters.
 
     Raises:
@@ -244,7 +242,7 @@ def codes_of_both(given: TimeGiven) -> tuple[OwnCode, ...]:
     return tuple(two_sides(cpu, gpu) for cpu, gpu in zip(*both, strict=True))
 
 
-def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
+def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[model.OwnCode, ...]:
     """Return the code of the other side, once for each combination of parameters; empty without one.
 
     Raises:
@@ -263,7 +261,7 @@ def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
     return typed_commands(words, given.let or (), given.startup, ())
 
 
-def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[OwnCode, ...], str]:
+def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[model.OwnCode, ...], str]:
     """Return the function of --rev, once for each combination of parameters, and the commit.
 
     All files of the commit are written to `folder`.
@@ -289,7 +287,9 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[OwnCode, ...
     return tuple(replace(code, statement=f"{file}:{name} of {commit}") for code in codes), commit
 
 
-def told_pair(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode], commit: str | None) -> tuple[str, ...]:
+def told_pair(
+    given: TimeGiven, new: Sequence[model.OwnCode], old: Sequence[model.OwnCode], commit: str | None
+) -> tuple[str, ...]:
     """Return `time` and the words that name both codes. Say if they are equal."""
 
     from cpugpu_tui.session.repeat import pair_words
@@ -307,7 +307,7 @@ def told_pair(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode], 
 
 def typed_codes(
     statement: str | None, setup: str, let: Sequence[str], startup: str | None, *, in_place: bool
-) -> tuple[OwnCode, ...]:
+) -> tuple[model.OwnCode, ...]:
     """Return a statement as data, once for each combination of parameters.
 
     Raises:
@@ -325,7 +325,7 @@ def typed_codes(
 
 def typed_commands(
     words: Sequence[str], let: Sequence[str], startup: str | None, unfit: Sequence[str]
-) -> tuple[OwnCode, ...]:
+) -> tuple[model.OwnCode, ...]:
     """Return a command as data, once for each combination of parameters. `unfit` names options that do not apply.
 
     Raises:

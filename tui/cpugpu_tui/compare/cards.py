@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cpugpu_tui.model import Ceilings, Event, TelemetryRead
 from cpugpu_tui.model.quantities import gib, joined, percent, rate_text, share_text, time_text
-
-if TYPE_CHECKING:
-    from cpugpu_tui.state.reference import Reference
+from cpugpu_tui.state.reference import Reference
 
 USUAL, MOST = 0.08, 0.22
 """How much slower a card of one model is than another: on average, and at most. Known from studies of clusters."""

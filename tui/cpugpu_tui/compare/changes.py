@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from cpugpu_tui.analysis.compare import Judged, judge
 from cpugpu_tui.analysis.pairs import change
@@ -16,9 +16,7 @@ from cpugpu_tui.model import DEVICE, LATENCY, Case, OwnCode, Plan, RunStarted
 from cpugpu_tui.session.repeat import case_words
 from cpugpu_tui.state.folding import MeasuredRun, device_names
 from cpugpu_tui.state.state import Row, RunState
-
-if TYPE_CHECKING:
-    from cpugpu_tui.store import RunSummary
+from cpugpu_tui.store import RunSummary
 
 
 class Reader(Protocol):

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
@@ -19,9 +18,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan, request_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded, measured_part
 from cpugpu_tui.state.state import Row, RunState
-
-if TYPE_CHECKING:
-    from cpugpu_tui.store import Store
+from cpugpu_tui.store import Store
 
 MOST_RUNS = 100
 """Most saved runs to read, newest first."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import groupby
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.compare import FALSE_WORDS, MIN_RUNS, Variance, moderated
 from cpugpu_tui.analysis.pairs import SINGLE
@@ -19,10 +19,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY, Plan, Simulation
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import MeasuredRun, measured
-
-if TYPE_CHECKING:
-    from cpugpu_tui.store import RunSummary, Store
-
+from cpugpu_tui.store import RunSummary, Store
 
 MOST_LOOKED_THROUGH = 200
 """Most runs among which the previous series is searched."""

@@ -1,19 +1,33 @@
-"""The command that installs an optional package where this program is installed: checkout, wheel, pipx or uv."""
+"""Optional packages, and the command that installs them where this program is: checkout, wheel, pipx or uv."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
+
+from cpugpu_tui.errors import UnfitError
 
 PACKAGE = "cpugpu-tui"
 
 
-def install_remedy(extra: str) -> str:
-    """Return the sentence that says how to install the packages of an extra, such as `report`."""
-    return f"Install it with: {install_command(extra)}"
+@contextmanager
+def packages_of(extra: str, what: str) -> Iterator[None]:
+    """Import the packages of an extra, for `what`, such as `Charts need`.
+
+    Raises:
+        UnfitError: one of them is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise UnfitError(
+            f"{what} the package {error.name}, which is not installed.", f"Install it with: {install_command(extra)}"
+        ) from error
 
 
 def install_command(extra: str, prefix: str = sys.prefix, python: str = sys.executable) -> str:

@@ -22,9 +22,6 @@ from cpugpu_tui.machine.text import printable
 APP = "cpugpu-tui"
 """Name of the app's folder in each XDG folder."""
 
-DATABASE_VARIABLE = "CPUGPU_DB"
-"""Environment variable that names the database."""
-
 _NETWORK = re.compile(r"nfs\d?|cifs|smb\d|smbfs|lustre|gpfs|beegfs.*|ceph|afs|9p|fuse\.(sshfs|ceph.*|glusterfs|gvfs.*)")
 
 
@@ -36,11 +33,6 @@ def data_dir() -> Path:
 def config_dir() -> Path:
     """Folder of files that the user writes: settings, themes, keys, workloads."""
     return platformdirs.user_config_path(APP, appauthor=False)
-
-
-def state_dir() -> Path:
-    """Folder of files that may be deleted at any time: log, lock, window layout."""
-    return platformdirs.user_state_path(APP, appauthor=False)
 
 
 def default_database_path() -> Path:
@@ -67,7 +59,7 @@ def database_path(override: Path | None = None) -> Path:
     Raises:
         StoreError: the name is invalid, or its folder cannot be searched.
     """
-    named = str(override) if override is not None else os.environ.get(DATABASE_VARIABLE, "")
+    named = str(override) if override is not None else os.environ.get("CPUGPU_DB", "")
     path = Path(home_path(named)) if named else default_database_path()
     try:
         path.exists()  # may raise; checked once here, so that later callers need not
@@ -91,8 +83,8 @@ def absolute(text: str) -> str:
 
 
 def log_path() -> Path:
-    """Path of the app's log."""
-    return state_dir() / "log.txt"
+    """Path of the app's log, in the folder of files that may be deleted at any time."""
+    return platformdirs.user_state_path(APP, appauthor=False) / "log.txt"
 
 
 # ------------------------------------------------------------------ the file system of a database

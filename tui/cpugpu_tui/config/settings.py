@@ -1,17 +1,10 @@
-"""All settings. A flag overrides the environment, which overrides the config file, which overrides the default.
-
-Without a config file no parser is imported, because the app's first frame waits for this. Nothing here writes.
-"""
+"""All settings. A flag overrides the environment, which overrides the config file, which overrides the default."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-
-from cpugpu_tui.config import paths
 
 if TYPE_CHECKING:
     from cpugpu_tui.workloads import Preset
@@ -91,26 +84,6 @@ class Config(NamedTuple):
 
 
 EMPTY = Config({}, {})
-
-
-def config_path() -> Path:
-    """Return the path of the config file, whether or not it exists."""
-    return paths.config_dir() / FILE_NAME
-
-
-def load_config() -> Config:
-    """Return the config; an empty one without a file.
-
-    Raises:
-        UsageError: the file cannot be read, or is invalid; the message names the line.
-    """
-    file = config_path()
-    with suppress(PermissionError):  # the folder may be unreadable; then `read` raises the error
-        if not file.exists():
-            return EMPTY
-    from cpugpu_tui.config.config_file import read
-
-    return read(file)
 
 
 def resolved(config: Config, environ: Mapping[str, str]) -> dict[str, Setting]:

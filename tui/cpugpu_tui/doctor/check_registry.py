@@ -11,17 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cpugpu_tui.doctor import checks_gpu, checks_host, checks_torch
-from cpugpu_tui.doctor.facts import (
-    WORST_FIRST,
-    AgentFacts,
-    DriverFacts,
-    DriverSetup,
-    Facts,
-    Finding,
-    HostSetup,
-    fail,
-    unknown,
-)
+from cpugpu_tui.doctor.facts import WORST_FIRST, Facts, Finding, facts_of_host, fail, unknown
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.state.state import RunState
 
@@ -115,20 +105,10 @@ class HostFinding(NamedTuple):
 
 def findings_of(run: RunState, read: TelemetryRead | None) -> tuple[Finding, ...]:
     """Return the findings of a host whose agent has listed its devices; `read` is what its driver said."""
-    environment = dict(run.run.environment) if run.run is not None else {}
-    driver = DriverFacts(DriverSetup(version=environment.get("driver")))
-    if read is not None:
-        problem = None if read.gpus or run.simulated else read.problem
-        driver = DriverFacts(driver.setup, read.gpus, problem, has_hardware=bool(read.gpus))
-    host = HostSetup(
-        logical_cores=environment.get("affinity_cores") or 0, physical_cores=environment.get("physical_cores") or 0,
-        quota_cores=environment.get("quota_cores"), threads=environment.get("threads") or 0,
-    )  # fmt: skip
-    agent = AgentFacts(environment, devices=run.devices, no_gpu=run.no_gpu, clocks=run.clocks)
     checks = tuple(
         check for check in CHECKS if check.name in ON_HOSTS and not (run.simulated and check.name == "torch")
     )
-    return examine(Facts(driver=driver, agent=agent, host=host), checks)
+    return examine(facts_of_host(run, read), checks)
 
 
 def worst_first(hosts: Mapping[str, tuple[Finding, ...]]) -> list[HostFinding]:

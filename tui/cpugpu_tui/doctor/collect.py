@@ -135,14 +135,6 @@ def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -
     return None
 
 
-def _why_unusable(path: Path) -> tuple[str, str] | None:
-    try:
-        prepare_folder(path, create_parents=False)
-    except StoreError as error:
-        return error.message, error.remedy
-    return None
-
-
 def _why_not_writable(folder: Path) -> str:
     """Return why a folder rejects a temporary file; empty if it accepts one.
 
@@ -163,7 +155,10 @@ def history_facts(path: Path) -> HistoryFacts:
     refusal: tuple[str, str] | None = None
     # The first run creates the default folder; any other folder that is missing is likely a typo.
     if path != paths.default_database_path() or path.parent.exists():
-        refusal = _why_unusable(path)
+        try:
+            prepare_folder(path, create_parents=False)
+        except StoreError as error:
+            refusal = error.message, error.remedy
     exists = path.is_file()
     folder = next(folder for folder in path.parents if folder.is_dir())
     header = b""

@@ -20,8 +20,9 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml.calls import BROKEN
 from cpugpu_tui.machine.processes import visible_pids
-from cpugpu_tui.model import Device, EventClock, GpuTelemetry
+from cpugpu_tui.model import Device, EventClock, GpuTelemetry, TelemetryRead
 from cpugpu_tui.render.capabilities import Capabilities
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.interpreter_search import Interpreter
 
 _CPUS = "sys/devices/system/cpu"
@@ -245,6 +246,21 @@ class Facts:
     """Another interpreter whose torch works or can use the GPU, if the chosen one's cannot."""
     faults: Mapping[str, str] = field(default_factory=dict)
     """Name of a section → why it could not be collected, one sentence."""
+
+
+def facts_of_host(run: RunState, read: TelemetryRead | None) -> Facts:
+    """Return the facts of a host of a fleet, which its agent reports; `read` is what its driver said."""
+    environment = dict(run.run.environment) if run.run is not None else {}
+    driver = DriverFacts(DriverSetup(version=environment.get("driver")))
+    if read is not None:
+        problem = None if read.gpus or run.simulated else read.problem
+        driver = DriverFacts(driver.setup, read.gpus, problem, has_hardware=bool(read.gpus))
+    host = HostSetup(
+        logical_cores=environment.get("affinity_cores") or 0, physical_cores=environment.get("physical_cores") or 0,
+        quota_cores=environment.get("quota_cores"), threads=environment.get("threads") or 0,
+    )  # fmt: skip
+    agent = AgentFacts(environment, devices=run.devices, no_gpu=run.no_gpu, clocks=run.clocks)
+    return Facts(driver=driver, agent=agent, host=host)
 
 
 # ------------------------------------------------------------------ collecting a section

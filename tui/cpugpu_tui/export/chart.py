@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cpugpu_tui.config.installing import install_remedy
-from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.config.installing import packages_of
+from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export import chart_looks as looks
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
@@ -56,11 +56,8 @@ def need() -> None:
     """
     chosen = os.environ.pop("MPLBACKEND", None)  # an unknown backend makes the import fail
     try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise UnfitError(
-            f"Charts need the package {error.name}, which is not installed.", install_remedy("plot")
-        ) from error
+        with packages_of("plot", "Charts need"):
+            import matplotlib  # noqa: F401
     finally:
         if chosen is not None:
             os.environ["MPLBACKEND"] = chosen

@@ -11,8 +11,7 @@ from cpugpu_tui.analysis.ceilings import newest
 from cpugpu_tui.analysis.ceilings import sentences as card_sentences
 from cpugpu_tui.analysis.claim_numbers import OUTDATED
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
-from cpugpu_tui.config.installing import install_remedy
-from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.config.installing import packages_of
 from cpugpu_tui.export import chart as drawn
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.device_state import process_text
@@ -146,12 +145,8 @@ def need() -> None:
     Raises:
         UnfitError: one of them is missing.
     """
-    try:
+    with packages_of("report", "The HTML report needs"):
         import jinja2  # noqa: F401
-    except ImportError as error:
-        raise UnfitError(
-            f"The HTML report needs the package {error.name}, which is not installed.", install_remedy("report")
-        ) from error
     drawn.need()
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import END_TO_END, NEVER, PINNED, calls_to_pay, energy
+from cpugpu_tui.analysis.costs import END_TO_END, NEVER, PINNED, RESIDENT, calls_to_pay, energy
 from cpugpu_tui.analysis.slow_gpus import Standing
-from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.receipts import eager_ns
@@ -159,9 +158,7 @@ def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResul
             name: _device_result(state, row, times, labels.get(name, name), stand.get(name))
             for name, times in row.times.items()
         },
-        _lead(judged(state, row).comparison),
-        _lead(judged(state, row, END_TO_END).comparison),
-        _lead(judged(state, row, PINNED).comparison),
+        **_leads(state, row),
     )  # fmt: skip
 
 
@@ -182,17 +179,15 @@ def _device_result(
         (*times.marks, *(() if times.is_start_settled else (UNSETTLED_CODE,))),
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
-        None if alone is None else _lead(judged(state, alone).comparison),
-        None if alone is None else _lead(judged(state, alone, END_TO_END).comparison),
-        None if alone is None else _lead(judged(state, alone, PINNED).comparison),
-        None if standing is None else standing.ratio,
-        standing is not None and standing.is_slow,
-        len(times.cores.discarded) if times.cores is not None else 0,
-        times.cores.share if times.cores is not None else None,
-        median(times.cores.one_thread_ns) if times.cores is not None and times.cores.one_thread_ns else None,
-        None if compile_ns is None else compile_ns / 1e9,
-        int(calls) if calls is not None and calls != NEVER else None,
-        None if calls is None else calls != NEVER,
+        **(dict.fromkeys(LEADS) if alone is None else _leads(state, alone)),
+        over_model=None if standing is None else standing.ratio,
+        is_slow=standing is not None and standing.is_slow,
+        discarded=len(times.cores.discarded) if times.cores is not None else 0,
+        waited_share=times.cores.share if times.cores is not None else None,
+        one_thread_ns=median(times.cores.one_thread_ns) if times.cores and times.cores.one_thread_ns else None,
+        compile_s=None if compile_ns is None else compile_ns / 1e9,
+        calls_to_pay=int(calls) if calls is not None and calls != NEVER else None,
+        compile_pays=None if calls is None else calls != NEVER,
     )
 
 
@@ -201,13 +196,19 @@ def in_short(samples: tuple[float, ...]) -> Metric:
     return Metric(len(samples), median(samples), min(samples), max(samples))
 
 
-def _lead(found: Comparison | None) -> Lead | None:
-    if found is None:
-        return None
-    return Lead(
-        found.speedup, found.low, found.high, found.rounds, found.verdict, found.starts, found.covers_starts,
-        found.within_low, found.within_high,
-    )  # fmt: skip
+LEADS = {"lead": RESIDENT, "lead_pageable": END_TO_END, "lead_pinned": PINNED}
+"""Field of a result → the condition under which the CPU is compared with a GPU."""
+
+
+def _leads(state: RunState, row: Row) -> dict[str, Lead | None]:
+    found = {name: judged(state, row, key).comparison for name, key in LEADS.items()}
+    return {
+        name: None if each is None else Lead(
+            each.speedup, each.low, each.high, each.rounds, each.verdict, each.starts, each.covers_starts,
+            each.within_low, each.within_high,
+        )
+        for name, each in found.items()
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------ stream

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from cpugpu_tui.config.installing import install_remedy
-from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.config.installing import packages_of
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.export.target import explained, make_folder, write
 from cpugpu_tui.model import AS_WRITTEN, LATENCY, RECORDED, RECORDED_GPU, CaseFinished, Event, place
@@ -53,13 +52,9 @@ def need() -> None:
     Raises:
         UnfitError: the package is not installed.
     """
-    try:
+    with packages_of("tensorboard", "TensorBoard files need"):
         import tensorboard.compat.proto.event_pb2
         import tensorboard.summary.writer.record_writer  # noqa: F401
-    except ImportError as error:
-        raise UnfitError(
-            "TensorBoard files need the package tensorboard, which is not installed.", install_remedy("tensorboard")
-        ) from error
 
 
 def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Scalar]:

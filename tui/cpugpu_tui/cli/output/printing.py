@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cpugpu_tui.model import Event
     from cpugpu_tui.state.state import RunState
 
 
@@ -73,7 +73,7 @@ def print_line(data: dict[str, Any]) -> None:
     _write(json.dumps(data, allow_nan=False).encode() + b"\n")
 
 
-def print_event(event: Event) -> None:
+def print_event(event: model.Event) -> None:
     """Print one event as a line, without buffering."""
     from cpugpu_tui.transport.agent_output import encode
 
@@ -89,13 +89,12 @@ def print_answer(state: RunState, **host: str) -> None:
     """Print the run's answer as a line of JSON. It is derived from the events and never read back."""
     import json
 
-    from cpugpu_tui.model import RECORDED
     from cpugpu_tui.render.answers import as_data, survey_data
     from cpugpu_tui.state.condition import conditions_data
     from cpugpu_tui.state.recorded_gpu import with_recorded
 
     state = with_recorded(state)
-    host |= {RECORDED: state.gpu.label} if state.gpu is not None and state.gpu.name == RECORDED else {}
+    host |= {model.RECORDED: state.gpu.label} if state.gpu is not None and state.gpu.name == model.RECORDED else {}
     found = {"sweeps": as_data(state), "survey": survey_data(state), "machine": conditions_data(state)}
     _write(json.dumps({**host, "event": "Answer", **found}).encode() + b"\n")
 

@@ -10,17 +10,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpugpu_tui import model
+from cpugpu_tui.config.config import load_config
 from cpugpu_tui.config.paths import absolute
-from cpugpu_tui.config.settings import load_config
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.timing.channel import FILE, INSTALLED
 from cpugpu_tui.workloads import catalogue
-
-if TYPE_CHECKING:
-    from cpugpu_tui.model import Plan, Refused, Simulation
 
 if TYPE_CHECKING:  # the app's first frame need not wait for them
     from cpugpu_tui.config.hosts import Host
@@ -46,7 +44,7 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
     return replace(request, own=own)
 
 
-def all_own(files: Iterable[str], python: str | None = None) -> tuple[OwnWorkloads, tuple[Refused, ...]]:
+def all_own(files: Iterable[str], python: str | None = None) -> tuple[OwnWorkloads, tuple[model.Refused, ...]]:
     """Return all of the user's workloads and presets, and those that could not be loaded, for lists and the app.
 
     Raises:
@@ -68,7 +66,7 @@ def _lacks(request: PlanRequest, own: OwnWorkloads) -> bool:
     return not needed <= set(infos)
 
 
-def words_for(plan: Plan, files: Iterable[str]) -> tuple[str, ...]:
+def words_for(plan: model.Plan, files: Iterable[str]) -> tuple[str, ...]:
     """Return the arguments of `Agents` that load the workloads of a saved plan.
 
     The plan may come from someone else's export, so its files run only if the user names them again.
@@ -89,7 +87,7 @@ def words_for(plan: Plan, files: Iterable[str]) -> tuple[str, ...]:
     return words
 
 
-def check_unchanged(plan: Plan) -> None:
+def check_unchanged(plan: model.Plan) -> None:
     """Refuse to resume a run whose workload files have changed.
 
     Raises:
@@ -102,7 +100,7 @@ def check_unchanged(plan: Plan) -> None:
             raise UsageError(f"{file.path} has changed since this run began.", "Start a new run without --resume.")
 
 
-def refuse(refused: tuple[Refused, ...]) -> None:
+def refuse(refused: tuple[model.Refused, ...]) -> None:
     """Raise the first loading error, after printing the others on stderr.
 
     Raises:
@@ -113,7 +111,7 @@ def refuse(refused: tuple[Refused, ...]) -> None:
         raise UsageError(refused[0].message, refused[0].remedy)
 
 
-def say(refused: tuple[Refused, ...]) -> None:
+def say(refused: tuple[model.Refused, ...]) -> None:
     """Print loading errors on stderr."""
     for each in refused:
         print_notice(f"cpugpu-tui: {each.message} {each.remedy}".strip())
@@ -168,7 +166,7 @@ class RunOptions:
         return {"argv": sys.argv[1:], **facts_of(self.host)}
 
 
-def found_python(python: str | None, worker: str = "process", simulation: Simulation | None = None) -> str | None:
+def found_python(python: str | None, worker: str = "process", simulation: model.Simulation | None = None) -> str | None:
     """Return the interpreter of `--python`. For `auto`, search for one and print on stderr which one was found."""
     if python is None:
         return None

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui import __version__
+from cpugpu_tui import __version__, model
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, print_notice
 from cpugpu_tui.model.quantities import count_of
 
 if TYPE_CHECKING:
-    from cpugpu_tui.model import Case, Ceilings, Plan, Simulation
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.transport.agent_pool import Agents
 
@@ -93,9 +92,8 @@ def make(given: ReferenceGiven) -> None:
     raise typer.Exit(_say(states, ceilings, given.out) or code)
 
 
-def plan_of(simulation: Simulation | None) -> Plan:
+def plan_of(simulation: model.Simulation | None) -> model.Plan:
     """Return the plan of a start: a few sizes of every workload first, then those between."""
-    from cpugpu_tui import model
     from cpugpu_tui.decide.next_size import fine_grid
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.presets import SURVEY
@@ -106,7 +104,7 @@ def plan_of(simulation: Simulation | None) -> Plan:
          for size in spread_out(fine_grid(*part.sizes)) for variant in part.variants]
         for part in PRESETS[SURVEY].parts
     ]  # fmt: skip
-    cases: Iterator[Case | None] = chain.from_iterable(zip_longest(*sweeps))
+    cases: Iterator[model.Case | None] = chain.from_iterable(zip_longest(*sweeps))
     return model.Plan(
         "reference", tuple(case for case in cases if case is not None), ("cuda:0",),
         metrics=(model.LATENCY, model.DEVICE, model.END_TO_END), rounds=ROUNDS, max_rounds=ROUNDS, blocks=BLOCKS,
@@ -120,7 +118,7 @@ def spread_out(sizes: Sequence[int]) -> list[int]:
     return list(dict.fromkeys([sizes[0], sizes[-1], *halves]))
 
 
-def _starts(plan: Plan, agents: Agents, ends_s: float) -> Iterator[RunState]:
+def _starts(plan: model.Plan, agents: Agents, ends_s: float) -> Iterator[RunState]:
     """Run a plan in each start, and yield their states. Later ones time only what the first one has timed."""
     from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
     from cpugpu_tui.session.planning import nth_plan
@@ -158,7 +156,7 @@ def made_by() -> str:
     return f"{__version__} {commit}".strip()
 
 
-def _say(states: Sequence[RunState], ceilings: Ceilings | None, out: Path) -> int:
+def _say(states: Sequence[RunState], ceilings: model.Ceilings | None, out: Path) -> int:
     """Print what was written and what is missing, and return the exit code."""
     from cpugpu_tui.cli.output.printing import plain, tell
 
