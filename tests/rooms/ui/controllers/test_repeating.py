@@ -87,7 +87,7 @@ async def test_a_run_is_compared_with_the_last_finished_one_of_its_plan_as_soon_
         await whole_run(pilot, 1.1)
         assert told(pilot, "GPU change") == "+10.0%"
         assert "9 vs run 7" in title_of(pilot), "a run that was stopped is no measure for the next"
-        assert "need 3 runs" in title_of(pilot), "one run is too few for a word"
+        assert "may be noise: verdicts need 3 runs" in title_of(pilot), "one run is too few for a word"
         pilot.app.change(request=replace(REQUEST, sizes="64,128"))
         await whole_run(pilot)
         assert " vs " not in title_of(pilot)

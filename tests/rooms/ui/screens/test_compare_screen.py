@@ -214,3 +214,10 @@ def test_the_detail_of_a_row_shows_the_interval_that_decided_and_the_kernel_time
     assert f"interval {interval_text(judged.change)}: slower" in kernels
     # Two of three times are named; latency of the CPU did not change.
     assert judged.confidence == pytest.approx(1 - FALSE_SHARE * 2 / 3)
+
+
+def test_a_change_from_one_run_to_a_running_one_is_called_possible_noise():
+    base, new = (run_stream(name, name, 0, factor, "2.11.0") for name, factor in (("old", 1.0), ("new", 1.04)))
+    run, changes = folded(new), Changes("new", Series("", (measured(base),)), ())
+    lines = [plain(line) for line in change_lines(changes, run, next(iter(run.rows.values())), 110)]
+    assert [line.split(" %, ")[1] for line in lines[1:]] == ["may be noise (1 run earlier, 1 now)."] * 2

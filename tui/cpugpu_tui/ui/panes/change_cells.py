@@ -99,7 +99,7 @@ def title_parts(changes: Changes, run: RunState, *, alone: bool, has_change: boo
     if changes.is_over and (widest := changes.widest(run)) is not None:
         parts.append(f"spread of {len(changes.new)} runs up to {100 * widest:.1f} %")
     if changes.is_over and base is not None and min(len(base.runs), len(changes.new)) < MIN_RUNS:
-        parts.append(f"verdicts need {MIN_RUNS} runs each")
+        parts.append(f"may be noise: verdicts need {MIN_RUNS} runs each")
     return parts
 
 
@@ -128,7 +128,7 @@ def _sentences(each: DeviceChange) -> list[tuple[str, str]]:
         )  # fmt: skip
     found = change(each.base_ns, each.new_ns)
     if found is not None and each.judged is None:
-        interval = f", 95 % interval {interval_text(found)}" if found.low is not None else ""
+        interval = f", 95 % interval {interval_text(found)}" if found.low is not None else ", may be noise"
         sentences.append((f"{each.device} time {percent_text(found.ratio)}{interval} ({_runs(found)}).", "text"))
     named = ((each.judged, f"{each.device} time"), (each.kernels, f"{each.device} kernel time"))
     return sentences + [_verdict(judged, name) for judged, name in named if judged is not None and judged.change]
