@@ -345,24 +345,18 @@ def _recorded(run: ExportedRun) -> list[tuple[float, model.Event]]:
 
 def _steps(events: Sequence[model.Event]) -> list[dict[str, Any]]:
     """Return for each event the agent's step before it, taken from the next event that names one."""
+    phases = {
+        model.Calibrated: "warm-up", model.CodeCompiled: "compile", model.LinesProfiled: "lines",
+        model.KernelsProfiled: "kernels", model.EnergyMeasured: "energy",
+    }  # fmt: skip
     step: dict[str, Any] = {"case": "", "device": "", "phase": ""}
     found = []
     for event in reversed(events):
-        match event:
-            case model.DeviceSampled():
-                phase = "round" if event.round_index else "as written"
-                step = {"case": event.case, "device": event.device, "phase": phase, "round_index": event.round_index}
-            case model.Calibrated():
-                step = {"case": event.case, "device": event.device, "phase": "warm-up"}
-            case model.CodeCompiled():
-                step = {"case": event.case, "device": event.device, "phase": "compile"}
-            case model.LinesProfiled():
-                step = {"case": event.case, "device": event.device, "phase": "lines"}
-            case model.KernelsProfiled():
-                step = {"case": event.case, "device": event.device, "phase": "kernels"}
-            case model.EnergyMeasured():
-                step = {"case": event.case, "device": event.device, "phase": "energy"}
-            case _:
-                pass
+        if isinstance(event, model.DeviceSampled):
+            phase = "round" if event.round_index else "as written"
+            step = {"case": event.case, "device": event.device, "phase": phase, "round_index": event.round_index}
+        elif type(event) in phases:
+            of = {name: getattr(event, name) for name in ("case", "device")}
+            step = {**of, "phase": phases[type(event)]}
         found.append(step)
     return found[::-1]

@@ -346,36 +346,19 @@ class RunFinished(Event):
     """Exit code of a headless run."""
 
 
+_OLD_NAMES: dict[type[Event], str] = {DeviceSampled: "HalfRoundTimed"}
+"""Tags of classes that were renamed."""
+
 WIRE_TAGS: dict[type[Event], str] = {
-    Hello: "Hello",
-    WorkloadsLoading: "WorkloadsLoading",
-    DevicesFound: "DevicesFound",
-    RunStarted: "RunStarted",
-    CaseStarted: "CaseStarted",
-    CasesChosen: "CasesChosen",
-    TensorsPlaced: "TensorsPlaced",
-    CodeTraced: "CodeTraced",
-    CodeCompiled: "CodeCompiled",
-    Calibrated: "Calibrated",
-    DeviceSampled: "HalfRoundTimed",
-    MachineRead: "MachineRead",
-    EnergyMeasured: "EnergyMeasured",
-    Gap: "Gap",
-    Progressed: "Progressed",
-    EpochFinished: "EpochFinished",
-    KernelsProfiled: "KernelsProfiled",
-    LinesProfiled: "LinesProfiled",
-    PeerMeasured: "PeerMeasured",
-    CeilingsMeasured: "CeilingsMeasured",
-    ClockChecked: "ClockChecked",
-    CaseFinished: "CaseFinished",
-    CaseFailed: "CaseFailed",
-    TelemetryRead: "TelemetryRead",
-    EarlierTimed: "EarlierTimed",
-    RunFinished: "RunFinished",
-}
-"""Name of each event on the wire and in JSON, exports, databases and recordings. Classes may be renamed, but tags must
-not change: agents of the same protocol and all existing files use them."""
+    kind: _OLD_NAMES.get(kind, kind.__name__) for kind in (
+        Hello, WorkloadsLoading, DevicesFound, RunStarted, CaseStarted, CasesChosen, TensorsPlaced, CodeTraced,
+        CodeCompiled, Calibrated, DeviceSampled, MachineRead, EnergyMeasured, Gap, Progressed, EpochFinished,
+        KernelsProfiled, LinesProfiled, PeerMeasured, CeilingsMeasured, ClockChecked, CaseFinished, CaseFailed,
+        TelemetryRead, EarlierTimed, RunFinished,
+    )
+}  # fmt: skip
+"""Name of each event on the wire and in JSON, exports, databases and recordings. Tags must not change: agents of the
+same protocol and all existing files use them."""
 
 EVENTS: dict[str, type[Event]] = {tag: cls for cls, tag in WIRE_TAGS.items()}
 """Event classes by tag."""

@@ -85,8 +85,9 @@ def _metrics(request: PlanRequest, presets: list[Preset], *, searched: bool) -> 
     elif searched:
         metrics = (*requests.SEARCH_METRICS, model.KERNELS) if codes else requests.SEARCH_METRICS
     else:
-        is_profiled = all(preset.is_profiled for preset in presets)
-        metrics = tuple(metric for metric in model.METRICS if metric != model.KERNELS or is_profiled)
+        # Loading the profiler takes 4 s on an H200, longer than the sizes of a search.
+        is_quick = any(preset.is_search for preset in presets)
+        metrics = tuple(metric for metric in model.METRICS if metric != model.KERNELS or not is_quick)
     if codes:  # no publication timed it
         metrics = tuple(metric for metric in metrics if metric != model.AS_WRITTEN)
     return (*metrics, model.ENERGY) if request.energy else metrics
@@ -150,7 +151,7 @@ def find_preset(name: str, own: OwnWorkloads, known: dict[str, model.WorkloadInf
     """
     preset = own.preset(name)
     if preset is None and name in known:
-        return Preset(name, (Part(name, known[name].sizes),), known[name].summary, "")
+        return Preset(name, (Part(name, known[name].sizes),), known[name].summary)
     if preset is None:
         raise FieldError("names", f"Unknown preset or workload {name!r}.", own.meant_by(name, known))
     for part in preset.parts:

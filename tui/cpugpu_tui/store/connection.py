@@ -96,7 +96,7 @@ class Connected:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection inside a transaction, so that several queries see the same state."""
-        with self._lock, explained(self.path), _watched(self.path), _transaction(self._connection, "BEGIN"):
+        with self._transaction("BEGIN"):
             yield self._connection
 
     @contextmanager
@@ -110,8 +110,23 @@ class Connected:
                 f"The database {self.path} was deleted, moved or replaced while it was in use.",
                 "Start cpugpu-tui again; the next run creates a new database.",
             )
-        with self._lock, explained(self.path), _watched(self.path), _transaction(self._connection, "BEGIN IMMEDIATE"):
+        with self._transaction("BEGIN IMMEDIATE"):
             yield self._connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        with self._lock, explained(self.path):
+            try:
+                self._connection.execute(begin)
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+                    suspect(self.path)
+                # On a full disk SQLite has rolled back already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -121,29 +136,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-@contextmanager
-def _watched(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
-            suspect(path)
-        raise
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    connection.execute(begin)
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # On a full disk SQLite has rolled back already.
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 # ------------------------------------------------------------------ faults
@@ -234,16 +226,11 @@ def is_damaged(error: sqlite3.Error, path: Path, *, default_place: bool) -> bool
     A file without the application id may be any file, named by mistake with --db. The default path holds only
     databases of this program, even if their first page is damaged.
     """
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return False
-    return default_place or _application_id(path) == schema.APPLICATION_ID
-
-
-def _application_id(path: Path) -> int:
-    """Return the application id in the file's header (fileformat2.html: offset 68)."""
     with path.open("rb") as file:
-        return int.from_bytes(file.read(72)[68:], "big")
+        application_id = int.from_bytes(file.read(72)[68:], "big")  # fileformat2.html: offset 68
+    return default_place or application_id == schema.APPLICATION_ID
 
 
 def set_aside(path: Path) -> Path:

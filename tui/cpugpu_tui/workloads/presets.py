@@ -32,7 +32,7 @@ class Preset:
     """Its cases, in run order."""
     summary: str
     """Its content in one line."""
-    claim: str
+    claim: str = ""
     """The publication's result in one line; empty without a publication."""
     small: Small | None = None
     """Its small scale; None for a search, which ends in time."""
@@ -42,8 +42,6 @@ class Preset:
     """Whether the sizes are only the limits of a crossover search."""
     limit_s: float | None = None
     """Wall time of the whole search, seconds, shared by its parts; None for no limit."""
-    is_profiled: bool = True
-    """Whether one call of each case is profiled at the end; loading the profiler takes 4 s on an H200."""
     dtypes: tuple[str, ...] = ()
     """Element types; empty for float32."""
     threads: tuple[int, ...] = ()
@@ -57,6 +55,13 @@ def tens(low: int, high: int) -> tuple[int, ...]:
 
 TRANSFERS = tuple(sorted([*(4 * 4**k for k in range(15)), 400, 400_000_000]))
 """4 B … 1 GiB in steps of 4, and P4's two tensors: 10×10 and 100×1000×1000 floats."""
+
+COPIES = ("h2d-pageable", "h2d-pinned", "d2h-pageable", "d2h-pinned", "d2d")
+MODEL_COPIES = Part("transfer-model", (1,), ("h2d", "d2h"))
+
+TRAININGS = tuple(
+    Part(name, (32,), ("pageable", "pinned", "eager", "cuda-graph")) for name in ("mnist-mlp", "mnist-mlp-wide")
+)
 
 SURVEY = "survey"
 """Name of the preset of every workload."""
@@ -109,31 +114,25 @@ PRESETS: dict[str, Preset] = {
             "quick",
             (Part("matmul", (16, 2048)),),
             "Matrix product: where does the GPU start to win?",
-            "",
             # Keeps the whole run below 20 s on two cores without a GPU, and below 10 s on a GPU server.
             budget_s=0.4,
             is_search=True,
-            is_profiled=False,
         ),
         Preset(
             SURVEY,
             SURVEYED,
             "What belongs on the GPU? The crossover of every workload, in at most 5 minutes",
-            "",
             budget_s=1.2,
             is_search=True,
             limit_s=280.0,  # with the start of the agent below 5 minutes
-            is_profiled=False,
         ),
         Preset(
             SURVEY_ALL,
             (*SURVEYED, *MORE),
             "The survey, and ten more workloads: networks, tables, sampling; in at most 8 minutes",
-            "",
             budget_s=1.2,
             is_search=True,
             limit_s=460.0,
-            is_profiled=False,
         ),
         Preset(
             "matmul-sweep",
@@ -176,54 +175,35 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "transfer",
-            (
-                Part("transfer", TRANSFERS, ("h2d-pageable", "h2d-pinned", "d2h-pageable", "d2h-pinned", "d2d")),
-                Part("transfer-model", (1,), ("h2d", "d2h")),
-            ),
+            (Part("transfer", TRANSFERS, COPIES), MODEL_COPIES),
             "P4's copies between host and GPU and within the GPU, 4 B to 1 GiB, pageable and pinned; and a small model",
             "P4 lists these calls but does not time them",
             Small(
-                (
-                    Part(
-                        "transfer",
-                        tuple(sorted((400, *(4 * 16**k for k in range(6))))),
-                        ("h2d-pageable", "h2d-pinned", "d2h-pageable", "d2h-pinned", "d2d"),
-                    ),
-                    Part("transfer-model", (1,), ("h2d", "d2h")),
-                ),
+                (Part("transfer", tuple(sorted((400, *(4 * 16**k for k in range(6))))), COPIES), MODEL_COPIES),
                 "up to 4 MiB instead of 1 GiB",
             ),
             budget_s=1.0,
         ),
         Preset(
             "mnist-mlp",
-            (
-                Part("mnist-mlp", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
-                Part("mnist-mlp-wide", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
-            ),
+            TRAININGS,
             "P5's training of a small and a wide network, 10 epochs of 60,000 images at batch 32",
             "P5: small network: CPU 52.4 s, GPU 122.8 s; wide: CPU 390 s, GPU 224.4 s; because copies are slow",
-            Small(
-                (
-                    Part("mnist-mlp", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
-                    Part("mnist-mlp-wide", (32,), ("pageable", "pinned", "eager", "cuda-graph")),
-                ),
-                "1 epoch of 2,000 images instead of 10 of 60,000, evaluation on 500 instead of 10,000",
-            ),
+            Small(TRAININGS, "1 epoch of 2,000 images instead of 10 of 60,000, evaluation on 500 instead of 10,000"),
         ),
         Preset(
             "mnist-batch",
             (Part("mnist-mlp", tuple(32 * 2**k for k in range(8)), ("eager", "cuda-graph")),),
             "One training step of P5's small network, batch 32 to 4,096",
-            "",
-            Small((Part("mnist-mlp", (32, 256), ("eager", "cuda-graph")),), "batch 32 and 256 instead of 32 to 4,096"),
+            small=Small(
+                (Part("mnist-mlp", (32, 256), ("eager", "cuda-graph")),), "batch 32 and 256 instead of 32 to 4,096"
+            ),
         ),
         Preset(
             "mnist-width",
             (Part("mnist-mlp-width", tuple(32 * 2**k for k in range(8)), ("eager", "cuda-graph")),),
             "One training step of P5's network with 32 to 4,096 hidden units, at batch 32",
-            "",
-            Small(
+            small=Small(
                 (Part("mnist-mlp-width", (32, 256), ("eager", "cuda-graph")),),
                 "width 32 and 256 instead of 32 to 4,096",
             ),
