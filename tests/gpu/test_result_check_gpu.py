@@ -12,7 +12,7 @@ from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing.result_check import check_results
 from cpugpu_tui.timing.timers.cuda import spin
 from cpugpu_tui.timing.timers.timed_operation import operation
-from cpugpu_tui.workloads.caller_code import CallerCode, held
+from cpugpu_tui.workloads.code_target import CallerCode, held
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.containers import moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY
@@ -98,9 +98,9 @@ def test_values_of_the_caller_on_the_gpu_come_to_pageable_memory_unharmed():
         leave_behind([4 << 20])
         own = CallerCode(values={"x": there + 0})
         with held(code, own, is_simulated=False):
-            from cpugpu_tui.workloads import caller_code
+            from cpugpu_tui.workloads import code_target
 
-            x = caller_code._HELD[code.name].values["x"]
+            x = code_target._HELD[code.name].values["x"]
         assert (x.device.type, x.is_pinned()) == ("cpu", False)
         assert torch.equal(x, torch.arange(float(1 << 20)))
 

@@ -11,10 +11,10 @@ MODULE = "tested_torch"
 START = """
 import sys
 from importlib.machinery import PathFinder
-from cpugpu_tui.agent import bytecode
+from cpugpu_tui.timing import compiler_cache
 find = PathFinder.find_spec
 PathFinder.find_spec = lambda name: find("tested_torch" if name == "torch" else name)
-bytecode.keep_bytecode()
+compiler_cache.keep_bytecode()
 PathFinder.find_spec = find
 import tested_torch
 print(sys.pycache_prefix or "")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code, held
+from cpugpu_tui.workloads.code_target import CALLER, CallerCode, caller_code, held
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.own_code import own_code
 

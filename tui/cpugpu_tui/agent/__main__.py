@@ -6,8 +6,8 @@ guard()  # before other imports, to keep the forked process small
 
 import sys  # noqa: E402
 
-from cpugpu_tui.agent.bytecode import keep_bytecode  # noqa: E402
 from cpugpu_tui.timing.channel import ALIVE  # noqa: E402
+from cpugpu_tui.timing.compiler_cache import keep_bytecode  # noqa: E402
 
 if ALIVE not in sys.argv:  # on another machine nothing is written
     keep_bytecode()  # before the imports that it makes faster

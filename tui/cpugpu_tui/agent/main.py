@@ -27,7 +27,6 @@ from itertools import pairwise
 from typing import Any
 
 from cpugpu_tui import __version__, model
-from cpugpu_tui.agent.driver_reading import driver_read
 from cpugpu_tui.agent.sent_files import leave, placed, unpack
 from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.machine import procfs
@@ -36,11 +35,12 @@ from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.timing.calibrate import calibrate, first_ceilings
 from cpugpu_tui.timing.channel import ALIVE, BEAT, CODE, FILE, INSTALLED, REACHED, Control, Emit, LineEmitter
+from cpugpu_tui.timing.device_readings import driver_read
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
 from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
 from cpugpu_tui.workloads import catalogue, outline
-from cpugpu_tui.workloads.caller_code import CALLER
+from cpugpu_tui.workloads.code_target import CALLER
 from cpugpu_tui.workloads.own_files import Loaded, load, running_line
 from cpugpu_tui.workloads.two_implementations import register
 
@@ -108,34 +108,29 @@ def read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control,
 
     Never returns: the process exits with this thread, because nothing else notices the end of the controller.
     """
+    buffer, have_plan = b"", False
+    words = select.poll()
     try:
-        _read_commands(stdin, plans, control, silence_s)
+        words.register(stdin, select.POLLIN)
+        while True:
+            # Poll, so that input that came while the process was suspended (ctrl+z) counts.
+            has_input = words.poll(None if silence_s is None else silence_s * 1000)
+            chunk = os.read(stdin, 65536) if has_input else b""
+            if not chunk:
+                leave(EXIT_CONTROLLER_GONE)
+            *lines, buffer = (buffer + chunk).split(b"\n")
+            for line in lines:
+                if line == BEAT:
+                    continue
+                if not have_plan:
+                    have_plan = True
+                    plans.put(line)
+                else:
+                    control.obey(line.decode("utf-8", "replace").strip())
     except BaseException:  # noqa: BLE001 - a workload may have closed the descriptor
         traceback.print_exc()
     finally:
         leave(EXIT_BROKEN)
-
-
-def _read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None) -> None:
-    buffer, have_plan = b"", False
-    words = select.poll()
-    words.register(stdin, select.POLLIN)
-    while True:
-        # Poll, so that input that came while the process was suspended (ctrl+z) counts.
-        if not words.poll(None if silence_s is None else silence_s * 1000):
-            leave(EXIT_CONTROLLER_GONE)
-        chunk = os.read(stdin, 65536)
-        if not chunk:
-            leave(EXIT_CONTROLLER_GONE)
-        *lines, buffer = (buffer + chunk).split(b"\n")
-        for line in lines:
-            if line == BEAT:
-                continue
-            if not have_plan:
-                have_plan = True
-                plans.put(line)
-            else:
-                control.obey(line.decode("utf-8", "replace").strip())
 
 
 def silence_limit_s(arguments: list[str]) -> float | None:

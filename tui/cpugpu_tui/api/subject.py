@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from cpugpu_tui.errors import CpuGpuError, UsageError, shown
 from cpugpu_tui.model import OwnCode
-from cpugpu_tui.workloads.caller_code import CALLER, CallerCode
-from cpugpu_tui.workloads.code_target import load_target, parse_target
+from cpugpu_tui.workloads.code_target import CALLER, CallerCode, load_target, parse_target
 from cpugpu_tui.workloads.own_code import own_code
 from cpugpu_tui.workloads.python_text import check_name, reading
 

@@ -42,7 +42,7 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.workloads.caller_code import held
+from cpugpu_tui.workloads.code_target import held
 
 Sizes = int | str | Iterable[int]
 What = str | Callable[..., Any]

@@ -73,6 +73,13 @@ class Comparison(NamedTuple):
         return math.sqrt(self.high / self.low) - 1
 
     @property
+    def half_width(self) -> float:
+        """Half-width of the interval of ln(speedup); infinite without one."""
+        if self.low is None or self.high is None or not 0 < self.low <= self.high < math.inf:
+            return math.inf
+        return (math.log(self.high) - math.log(self.low)) / 2
+
+    @property
     def faster(self) -> str | None:
         """`GPU` or `CPU`, judged or observed; None without a winner."""
         return _FASTER.get(self.verdict)

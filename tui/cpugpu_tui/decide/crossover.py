@@ -66,7 +66,8 @@ def _over_starts(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
     Further starts time a part of the sizes. A size of one start keeps its winner only if its interval still decides
     when it is widened by the widest interval over starts of the sweep, for a single start: √k times as wide.
     """
-    reach = max((_reach(point.comparison) for point in points if point.comparison.covers_starts), default=0.0)
+    wide = [point.comparison for point in points if point.comparison.covers_starts]
+    reach = max((math.sqrt(each.starts) * each.half_width for each in wide if each.half_width < math.inf), default=0.0)
     if not reach:
         return tuple(points)
     return tuple(
@@ -74,12 +75,6 @@ def _over_starts(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
         else point._replace(comparison=_if_refutable(point.comparison, reach))
         for point in points
     )  # fmt: skip
-
-
-def _reach(comparison: Comparison) -> float:
-    low, high = comparison.low, comparison.high
-    known = low is not None and high is not None and 0 < low <= high < math.inf
-    return math.sqrt(max(1, comparison.starts)) * math.log(high / low) / 2 if known and low and high else 0.0
 
 
 def _if_refutable(comparison: Comparison, reach: float) -> Comparison:

@@ -124,7 +124,7 @@ def _narrowing(
         (low, min([point, *inside]), sum(size < point for size in inside)),
         (high, max([point, *inside]), sum(size > point for size in inside)),
     )
-    reach = min(REACH, _half_width(known[low]), _half_width(known[high]))
+    reach = min(REACH, known[low].half_width, known[high].half_width)
     is_wide = bool(inside) and inside[-1] / inside[0] * LEAST_GAP**2 > ratio
     least = max(math.log(ratio) / 2, worth * math.log(change.ratio)) if is_wide else math.log(LEAST_GAP)
     for end, start, undecided in sorted(gaps, key=lambda gap: abs(math.log(gap[0] / gap[1])), reverse=True):
@@ -136,14 +136,6 @@ def _narrowing(
         if abs(gap) >= least and low < size < high and size not in inside:
             return size
     return None
-
-
-def _half_width(comparison: Comparison) -> float:
-    """Return the half-width of ln(speedup); infinite without an interval."""
-    low, high = comparison.low, comparison.high
-    if low is None or high is None or not 0 < low <= high < math.inf:
-        return math.inf
-    return (math.log(high) - math.log(low)) / 2
 
 
 def size_above(points: Sequence[SweepPoint], tried: Collection[int], checked: Collection[int]) -> int | None:
@@ -209,9 +201,9 @@ def is_settled(comparison: Comparison | None, most_rounds: int, *, full: bool) -
 
 def is_futile(comparison: Comparison | None, most_rounds: int) -> bool:
     """Whether a size is so close to a speedup of 1 that its last possible round, `most_rounds`, would not decide it."""
-    if comparison is None or comparison.rounds < FUTILE_ROUNDS or math.isinf(_half_width(comparison)):
+    if comparison is None or comparison.rounds < FUTILE_ROUNDS or math.isinf(comparison.half_width):
         return False
-    return abs(math.log(comparison.speedup)) < FUTILE * _half_width(comparison) * math.sqrt(
+    return abs(math.log(comparison.speedup)) < FUTILE * comparison.half_width * math.sqrt(
         comparison.rounds / most_rounds
     )
 

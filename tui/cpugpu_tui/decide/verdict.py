@@ -204,14 +204,11 @@ def is_converged(round_ns: Sequence[Mapping[int, float]], others: Correlation = 
     if not gpus:
         interval = _own_interval(first, others)
         return interval is not None and interval.half_width <= comparison.EQUIVALENCE
-    return all(_is_narrow(compare(first, gpu, others)) for gpu in gpus)
-
-
-def _is_narrow(found: comparison.Comparison | None) -> bool:
-    if found is None or found.low is None or found.high is None:
-        return False
-    half_width = (math.log(found.high) - math.log(found.low)) / 2
-    return half_width <= max(NARROW, NARROW_SHARE * abs(math.log(found.speedup)))
+    found = [compare(first, gpu, others) for gpu in gpus]
+    return all(
+        each is not None and each.half_width <= max(NARROW, NARROW_SHARE * abs(math.log(each.speedup)))
+        for each in found
+    )
 
 
 def ratio_of(log: float) -> float:

@@ -40,7 +40,7 @@ from cpugpu_tui.thresholds import (
     differences,
     load,
 )
-from cpugpu_tui.workloads.caller_code import CALLER
+from cpugpu_tui.workloads.code_target import CALLER
 
 SUFFIXES = {"json": ".json", "c": ".h", "env": ".env"}
 """Formats, with the suffix of their files."""

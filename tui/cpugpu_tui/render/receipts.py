@@ -11,7 +11,7 @@ from cpugpu_tui.model import CodeCompiled, CodeTraced, CommandUse, LineCost, Lin
 from cpugpu_tui.model.quantities import count_of, faster, percent, significant, size_text, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.workloads.caller_code import CALLER
+from cpugpu_tui.workloads.code_target import CALLER
 
 
 def code_lines(run: RunState) -> list[str]:

@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
@@ -15,8 +15,8 @@ from cpugpu_tui.decide.starts import sizes_to_repeat
 from cpugpu_tui.errors import EXIT_INTERRUPTED
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.report.conditions import condition_of
-from cpugpu_tui.session.duet import Turns
-from cpugpu_tui.session.parallel import SeveralAgents, claim_agent
+from cpugpu_tui.session.parallel import claim_agent
+from cpugpu_tui.session.turns import Rotation
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.timing.warm_up import least_device_ns
 from cpugpu_tui.transport.agent_output import Agent, AgentExited, Message
@@ -24,7 +24,29 @@ from cpugpu_tui.transport.agent_pool import Agents
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.event_stream import EventStream
-    from cpugpu_tui.session.session import Session
+
+
+class Listener(Protocol):
+    """What further starts use of a session."""
+
+    run_id: str
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was requested."""
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the time limit, seconds; infinite without one."""
+
+    def use(self, agent: Agent) -> None:
+        """Listen to this agent from now on."""
+
+    def hello(self) -> model.Hello | AgentExited | None:
+        """Wait for its hello or its end; None after a stop and after the time limit."""
+
+    def follow(self, plan: model.Plan) -> model.RunFinished | AgentExited:
+        """Send it the plan, and hand its events to `take` until it is done or dead."""
 
 
 class FurtherStarts:
@@ -34,7 +56,7 @@ class FurtherStarts:
     turn, round by round, so that what drifts for seconds does not look like a difference between them.
     """
 
-    def __init__(self, session: Session, stream: EventStream, plan: model.Plan, agents: Agents) -> None:
+    def __init__(self, session: Listener, stream: EventStream, plan: model.Plan, agents: Agents) -> None:
         self._session, self._stream, self._plan, self._agents = session, stream, plan, agents
         self._early: Rotation | None = None
         """Started before the first start was timed."""
@@ -246,117 +268,3 @@ def _sizes(rows: Sequence[Row]) -> list[int]:
 
 def _log(speedup: float) -> float:
     return math.log(speedup) if 0 < speedup < math.inf else 0.0
-
-
-# ------------------------------------------------------------------ the processes, in turn
-
-
-class Rotation(SeveralAgents):
-    """Further starts of one run as one agent. One that dies or is ended leaves the others."""
-
-    def __init__(self, agents: Sequence[Agent], first: int = 1) -> None:
-        """Listen to agents that have no plan yet. Their hello is one, once each has said it or died.
-
-        `first` is the number of the first one's start.
-        """
-        super().__init__(agents)
-        self._first = first
-        self._greeted: set[int] = set()
-        self._over: set[int] = set()
-        self._is_greeted = False
-        self._hello: model.Hello | None = None
-        self._turns: Turns | None = None
-        self._active = 0
-        self._is_paused = False
-        self.lost: list[str] = []
-        """Why agents ended early, a sentence each."""
-        self._listen(f"start-{first + index}" for index in range(len(self._agents)))
-
-    @property
-    def count(self) -> int:
-        """Number of agents that live."""
-        return len(self._live)
-
-    def keep(self, count: int) -> None:
-        """End all agents but so many."""
-        with self._lock:
-            for index in self._live[count:]:
-                self._over.add(index)
-                self._agents[index].end(at_once=False)
-
-    @property
-    def _live(self) -> list[int]:
-        return [index for index in range(len(self._agents)) if index not in self._over]
-
-    def send_plan(self, plan: model.Plan) -> None:
-        """Give each agent the plan as that of its start."""
-        with self._lock:
-            self._turns = Turns(len(self._agents), plan.cases, self._resume)
-            live = self._live
-        for index in self._over:
-            self._turns.leave(index)
-        for place, index in enumerate(live):
-            turns = len(live) - place if len(live) > 1 else 0
-            self._agents[index].send_plan(replace(of_start(plan, self._first + index), turns=turns))
-
-    def command(self, word: str) -> None:
-        """Stop all, or pause or resume the one whose turn it is; the others wait."""
-        with self._lock:
-            is_stop = word == "stop"
-            self._is_paused = word == "pause"
-            for index in self._live if is_stop else [self._active]:
-                self._agents[index].command(word)
-
-    def _resume(self, index: int) -> None:
-        self._active = index
-        if not self._is_paused:
-            self._agents[index].command("resume")
-
-    def end_silent(self) -> None:
-        """Kill the agent whose turn it is."""
-        self._agents[self._active].end(at_once=True)
-
-    def _take(self, index: int, message: Message) -> None:
-        if isinstance(message, model.Hello):
-            self._hello = message
-            self._greeted.add(index)
-        elif isinstance(message, model.Progressed) and message.phase == model.TURN and self._turns is not None:
-            self._turns.wait(index, message)
-        elif isinstance(message, model.DeviceSampled):
-            self.messages.put(replace(message, start=self._first + index))
-        elif isinstance(message, (AgentExited, model.RunFinished)):
-            self._leave(index, message)
-        else:
-            self.messages.put(message)
-        if not self._is_greeted and len(self._greeted | self._over) == len(self._agents):
-            self._is_greeted = True
-            self.messages.put(self._hello if self._hello is not None else AgentExited(1))
-
-    def _leave(self, index: int, end: AgentExited | model.RunFinished) -> None:
-        if index in self._over:
-            return
-        self._over.add(index)
-        if isinstance(end, AgentExited):
-            why = f"The process {end.manner}."
-        else:
-            why = end.message if end.status == "failed" else ""
-        if why:
-            self.lost.append(why)
-            self.messages.put(model.CaseFailed(case="", kind="skipped", message=why, remedy=""))  # breaks the silence
-        if self._turns is not None:
-            self._turns.leave(index)
-            if not self._live:
-                self.messages.put(model.RunFinished(status="done"))
-
-
-OTHER_NOISE = 1_000_000
-"""Distance between the seeds of two simulated starts."""
-
-
-def of_start(plan: model.Plan, start: int) -> model.Plan:
-    """Return a plan as that of the start with this number."""
-    simulation = plan.simulation
-    if simulation is None:
-        return plan
-    simulation = replace(simulation, seed=simulation.seed + OTHER_NOISE * start, start=start)
-    return replace(plan, simulation=simulation)

@@ -11,7 +11,7 @@ from cpugpu_tui import model
 from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.session.request import STARTS
 from cpugpu_tui.workloads import PRESETS
-from cpugpu_tui.workloads.caller_code import CALLER
+from cpugpu_tui.workloads.code_target import CALLER
 
 # ------------------------------------------------------------------ words of a plan
 

@@ -77,15 +77,12 @@ class NvmlThread:
 
     def _answer_questions(self) -> None:
         while (own_pids := self._questions.get()) is not None:
-            gpus, problem = self._swept(own_pids)
+            try:
+                gpus, problem = self.nvml.read(own_pids, quiet=self._quiet())
+            except Exception as error:  # noqa: BLE001 - the thread must survive, or nothing is read any more
+                gpus, problem = (), driver_problem(error)
             self._answers.put(Answer(gpus, problem, time.monotonic_ns()))
         self.nvml.close()
-
-    def _swept(self, own_pids: set[int]) -> tuple[tuple[GpuTelemetry, ...], str | None]:
-        try:
-            return self.nvml.read(own_pids, quiet=self._quiet())
-        except Exception as error:  # noqa: BLE001 - the thread must survive, or nothing is read any more
-            return (), driver_problem(error)
 
 
 # ------------------------------------------------------------------ versions

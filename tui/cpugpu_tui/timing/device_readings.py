@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.machine import device_state
 from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.machine.procfs import Rapl
-from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
+from cpugpu_tui.model import EDGES, Case, EnergyMeasured, GpuTelemetry, MachineRead, Reading, Simulation, TelemetryRead
 from cpugpu_tui.model.throttling import MARKS
 from cpugpu_tui.timing.channel import Emit
 from cpugpu_tui.timing.timers import Watcher
 
 if TYPE_CHECKING:
     from cpugpu_tui.machine.nvml.probe import GpuProbe  # imported lazily: ten modules, which would delay `Hello`
+
 
 GPU_TICK_NS = 100e6
 """Refresh interval of energy counter and power on an H200, ns (method.md)."""
@@ -171,4 +172,35 @@ def energy_between(
         case=case, device=device, calls=calls, elapsed_ns=after.at_ns - before.at_ns, begin_mj=before.reading.value,
         end_mj=after.reading.value, tick_ns=watcher.tick_ns, scope=watcher.scope, power_mw=power_mw,
         reason=before.reading.reason or after.reading.reason,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------ all GPUs, for a controller elsewhere
+
+
+def driver_read(simulation: Simulation | None) -> TelemetryRead:
+    """Return the readings of all GPUs, those of the simulated ones if the machine is simulated."""
+    if simulation is not None:
+        return TelemetryRead(gpus=tuple(_simulated(index, simulation) for index in range(simulation.gpus)))
+    from cpugpu_tui.machine.nvml.session import Nvml  # few plans need it
+
+    nvml = Nvml()
+    try:
+        gpus, problem = nvml.read()
+    finally:
+        nvml.close()
+    return TelemetryRead(gpus=gpus, problem=problem)
+
+
+def _simulated(index: int, simulation: Simulation) -> GpuTelemetry:
+    values = {
+        "power_limit_mw": 300_000.0, "sm_clock_max_mhz": 1980.0, "memory_clock_max_mhz": 3201.0,
+        "memory_total_bytes": float(16 << 30), "ecc_uncorrected_count": 0.0, "ecc_corrected_count": 0.0,
+        "pcie_generation": 4.0, "pcie_width": float(simulation.pcie_width), "pcie_max_generation": 4.0,
+        "pcie_max_width": 16.0,
+    }  # fmt: skip
+    readings = {name: Reading(value) for name, value in values.items()}
+    return GpuTelemetry(
+        index, f"GPU-SIM{index}", "simulated GPU", f"00000000:{index:02X}:00.0", readings, processes=(),
+        persistence=True,
     )  # fmt: skip

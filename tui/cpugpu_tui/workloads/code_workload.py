@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
-from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
-from cpugpu_tui.workloads.code_target import as_arguments, call_of, load_target
+from cpugpu_tui.workloads.code_target import CALLER, CallerCode, as_arguments, call_of, caller_code, load_target
 from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved, tensors
 from cpugpu_tui.workloads.contract import Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
@@ -317,8 +316,6 @@ def itemsize_of(dtype: torch.dtype) -> int:
 
 def seed_all(seed: int) -> None:
     """Seed torch, Python and, where it is loaded, numpy."""
-    import sys
-
     import torch
 
     torch.manual_seed(seed)

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 from cpugpu_tui.errors import UsageError, home_path, kind_of
 from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
-from cpugpu_tui.workloads.caller_code import caller_code
-from cpugpu_tui.workloads.code_target import no_function, parse_target
+from cpugpu_tui.workloads.code_target import caller_code, no_function, parse_target
 from cpugpu_tui.workloads.contract import Costs, Workload
 from cpugpu_tui.workloads.python_text import DEVICE, SIZE, check_name, quote, reading, top_level_names
 
