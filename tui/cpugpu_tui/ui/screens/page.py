@@ -30,7 +30,7 @@ class Page(Screen[None]):
     ]  # fmt: skip
     AUTO_FOCUS = "VerticalScroll"
     TOPIC: ClassVar[str] = "timings"
-    """Topic of help for this page, a key of `help.PANES`."""
+    """Topic of help for this page, a key of `help.toml`."""
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         super().__init__()
