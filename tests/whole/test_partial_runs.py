@@ -39,7 +39,7 @@ from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
+from cpugpu_tui.ui.chart.drawing import chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.answer import pane_lines
@@ -188,7 +188,7 @@ def test_the_app_shows_any_run(run):
             assert detail_lines(row, state, width, ASCII)
     for sweep in state.sweeps:
         for what_if in (RESIDENT, END_TO_END):
-            assert chart_lines(state, sweep, 70, 18, ChartOptions(what_if=what_if), UNICODE)
+            assert chart_lines(AppState(run=state, what_if=what_if), sweep, 70, 18, UNICODE)
     pane_lines(AppState(run=state, situation=Situation(ran=True)), 117, 4, 4, UNICODE)
 
 

@@ -31,7 +31,8 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, schema
 from cpugpu_tui.transport.agent_output import decode
-from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.chart.drawing import chart_lines
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.lines import plain
 
@@ -170,8 +171,8 @@ def test_the_crossover_of_the_chart_is_that_of_the_sentence(runs):
             change = answer.report.resident.crossover
             if answer.gpu is not None or change is None:
                 continue
-            options = ChartOptions(in_words=False)
-            lines = [plain(line) for line in chart_lines(run, answer.report.sweep, 120, 30, options, UNICODE)]
+            found = chart_lines(AppState(run=run), answer.report.sweep, 120, 30, UNICODE, in_words=False)
+            lines = [plain(line) for line in found]
             drawn = {number(each) for line in lines for each in re.findall(r"(?:≈|over|X) ([\d,]+[MG]?)", line)}
             points = {point_size(each) for each in answer.report.resident.changes if not is_wide(each)}
             assert drawn == points or len(points) > 1 >= len(points - drawn), lines

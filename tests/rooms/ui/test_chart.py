@@ -16,9 +16,9 @@ from cpugpu_tui.model import Case, CaseFailed, DevicesFound, Plan, RunStarted
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.curves import finished_rows
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart.drawing import (
     Axis,
-    ChartOptions,
     axis_over,
     chart_lines,
     round_numbers,
@@ -48,9 +48,9 @@ def whole(cases=ALL):
     return run_of(cases, *all_timed(cases))
 
 
-def chart(run, width=78, height=22, glyphs=UNICODE, **options):
+def chart(run, width=78, height=22, glyphs=UNICODE, in_words=True, **state):
     sweep = next(iter(run.sweeps))
-    lines = chart_lines(run, sweep, width, height, ChartOptions(**options), glyphs)  # type: ignore[arg-type]
+    lines = chart_lines(AppState(run=run, **state), sweep, width, height, glyphs, in_words=in_words)
     return [plain(line) for line in lines]
 
 
@@ -179,8 +179,8 @@ def test_it_fits_whatever_the_room_and_is_ascii_where_it_has_to_be(
     width, height, ascii_only, what_if, linear_sizes, linear_times, sizes
 ):
     run = whole([Case("matmul", size) for size in sizes])
-    options = ChartOptions(what_if, None, linear_sizes, linear_times)
-    lines = chart_lines(run, next(iter(run.sweeps)), width, height, options, ASCII if ascii_only else UNICODE)
+    state = AppState(run=run, what_if=what_if, linear_sizes=linear_sizes, linear_times=linear_times)
+    lines = chart_lines(state, next(iter(run.sweeps)), width, height, ASCII if ascii_only else UNICODE)
     assert len(lines) <= height
     text = [plain(line) for line in lines]
     drawn = [line for line in lines if EDGE.match(plain(line))]
@@ -194,7 +194,7 @@ def test_80_by_24_has_room_for_the_curves():
 
 def test_the_three_curves_differ_in_sign_and_in_role():
     run = whole()
-    found = chart_lines(run, next(iter(run.sweeps)), 116, 20, ChartOptions(), UNICODE)
+    found = chart_lines(AppState(run=run), next(iter(run.sweeps)), 116, 20, UNICODE)
     roles = {sign: {role for line in found for text, role in line if text == sign} for sign in "CGE"}
     assert roles == {"C": {"cpu"}, "G": {"gpu"}, "E": {"copies"}}
 

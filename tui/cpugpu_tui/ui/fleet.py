@@ -85,7 +85,7 @@ LOOK_S = 0.5
 KEYS = ("stop", "back", "next-theme", "help", "quit")
 """Commands that work in a fleet's app."""
 
-ALSO_KEYS = ("back", "next-theme", "help", "quit")
+ALSO_KEYS = KEYS[1:]
 """Commands that help lists beside those of the fleet's own screen."""
 
 GRACE_S = 1.6

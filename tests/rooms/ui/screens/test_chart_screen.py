@@ -169,10 +169,10 @@ async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size)
 async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(monkeypatch):
     drawn: list[tuple[int, tuple[tuple[int, int], ...]]] = []
 
-    def counted(run, sweep, width, height, options, glyphs):
-        changes = sweep_in(run, sweep).under(options.what_if).changes
-        drawn.append((run.settled, tuple((change.low, change.high) for change in changes)))
-        return chart.chart_lines(run, sweep, width, height, options, glyphs)
+    def counted(state, sweep, width, height, glyphs, **named):
+        changes = sweep_in(state.run, sweep).under(state.what_if).changes
+        drawn.append((state.run.settled, tuple((change.low, change.high) for change in changes)))
+        return chart.chart_lines(state, sweep, width, height, glyphs, **named)
 
     monkeypatch.setattr("cpugpu_tui.ui.chart.chart_lines", counted)
     async with opened(size=WIDE) as pilot:

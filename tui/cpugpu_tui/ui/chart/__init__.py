@@ -13,7 +13,7 @@ from textual.geometry import Size
 from cpugpu_tui.report.report import is_column, sweep_in
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
+from cpugpu_tui.ui.chart.drawing import chart_lines
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, Spans, StatePane, wrapped
 from cpugpu_tui.ui.panes.run_answer import marked_row, shown_row
@@ -99,8 +99,7 @@ class ChartPane(StatePane):
             return wrapped(NOTHING_YET, size.width, "muted")
         if not self._alone and len({other.case.size for other in run.sweeps[row.case.sweep]}) < 2:
             return wrapped(ONE_SIZE.format(row.case.workload), size.width, "muted")
-        options = ChartOptions(state.what_if, state.cursor, state.linear_sizes, state.linear_times, self._alone)
-        return chart_lines(run, row.case.sweep, size.width, size.height, options, self.glyphs)
+        return chart_lines(state, row.case.sweep, size.width, size.height, self.glyphs, in_words=self._alone)
 
 
 class ChartScreen(Page, inherit_bindings=False):

@@ -19,7 +19,8 @@ from cpugpu_tui.render.crossover_words import bracket_text, is_wide, point_text,
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import axis_of, is_column, sweep_in
-from cpugpu_tui.state.state import Row, RunState, threads_of
+from cpugpu_tui.state.state import Row, threads_of
+from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, fitted, packed, spelled, width_of, wrapped
 from cpugpu_tui.ui.panes.run_answer import marked_row, what_if_sentence
@@ -161,41 +162,29 @@ Cell = tuple[str, str]
 """Sign and role."""
 
 
-class ChartOptions(NamedTuple):
-    """What to draw, and on which axes."""
-
-    what_if: str = RESIDENT
-    """What-if whose crossover is marked (`WhatIf.key`)."""
-    cursor: str | None = None
-    """Key of the highlighted row."""
-    linear_sizes: bool = False
-    """Whether the axis of sizes is linear instead of logarithmic."""
-    linear_times: bool = False
-    in_words: bool = True
-    """Whether a sentence below states the crossover; False where the answer pane is right below."""
-
-
 def chart_lines(
-    run: RunState, sweep: SweepKey, width: int, height: int, options: ChartOptions, glyphs: Glyphs
+    state: AppState, sweep: SweepKey, width: int, height: int, glyphs: Glyphs, *, in_words: bool = True
 ) -> list[Spans]:
     """Return the chart of one sweep as at most `height` lines, which may be wider than `width` cells.
 
+    With `in_words`, a sentence below states the crossover. Leave it out where the answer pane is right below.
     Only finished rows are drawn, so that the curves stay the same until the next one has finished.
     """
+    run = state.run
     rows = finished_rows(run, sweep)
-    found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
-    is_low = not options.in_words and height < LOW
-    title = [] if is_low else [_title((run_name(run, sweep[0], glyphs), *sweep[1:]), rows, options, width, glyphs)]
-    sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
-    role = "strong" if options.what_if != RESIDENT else "text"
+    found = [curve for curve in curves(run, rows, state.what_if) if curve.points]
+    is_low = not in_words and height < LOW
+    title = [] if is_low else [_title((run_name(run, sweep[0], glyphs), *sweep[1:]), rows, state, width, glyphs)]
+    sentence = what_if_sentence(run, sweep, rows, state.what_if) if in_words else ""
+    role = "strong" if state.what_if != RESIDENT else "text"
     below = wrapped(spelled(sentence, glyphs), width, role, lines=2)
     if not found:
         return [*title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
-    crossing = sweep_in(run, sweep).under(options.what_if)
-    marked = marked_row(run, sweep, options.cursor) or rows[-1]
-    legend = _legend(found, axis_of(run, rows), crossing, marked, options, width, glyphs)
+    crossing = sweep_in(run, sweep).under(state.what_if)
+    marked = marked_row(run, sweep, state.cursor) or rows[-1]
+    legend = _legend(found, axis_of(run, rows), crossing, marked, state, width, glyphs)
     if is_low:
-        legend = [_short_legend(run, sweep, found, crossing, marked, options, width, glyphs)]
+        legend = [_short_legend(state, sweep, found, crossing, marked, width, glyphs)]
     room = height - len(title) - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1]:
         legend = legend[: max(1, len(legend) - (LEAST_CELLS[1] - room))]
@@ -203,30 +192,30 @@ def chart_lines(
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
         needs = "Not enough room for the chart. It needs a terminal of at least 60x16."
         return [*title, *wrapped(needs, width, "muted"), *wrapped(spelled(sentence, glyphs), width, role)][:height]
-    return [*title, *legend, *_field(found, crossing, marked, width, room, options, glyphs), *below]
+    return [*title, *legend, *_field(found, crossing, marked, width, room, state, glyphs), *below]
 
 
-def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int, glyphs: Glyphs) -> Spans:
+def _title(sweep: SweepKey, rows: Sequence[Row], state: AppState, width: int, glyphs: Glyphs) -> Spans:
     *_, dtype, threads = sweep
     known = threads_of(rows) or threads
     rival = count_of(known, "CPU thread")
     against = "" if not known else f": GPU against {rival}" if any(row.gpu for row in rows) else f" on {rival}"
-    axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
+    axes = [word for word, on in (("linear sizes", state.linear_sizes), ("linear times", state.linear_times)) if on]
     scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
     title: Spans = ((work_name(sweep), "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
     return fitted(title if width_of(title) <= width else title[:-1], width, glyphs)
 
 
 def _legend(
-    found: Sequence[Curve], axis: str, crossing: Condition, marked: Row, options: ChartOptions, width: int,
+    found: Sequence[Curve], axis: str, crossing: Condition, marked: Row, state: AppState, width: int,
     glyphs: Glyphs,
 ) -> list[Spans]:  # fmt: skip
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     several: Spans = ((SEVERAL, "muted"), (" curves overlap", "text"))
     items += [several] if len(found) > 1 else []
-    items += _crossing_items(crossing, f": {spelled(where(crossing, axis), glyphs)}", " crossover", options, glyphs)
-    which, known = _which(marked, options), _highlighted(marked, axis, glyphs)
+    items += _crossing_items(crossing, f": {spelled(where(crossing, axis), glyphs)}", " crossover", state, glyphs)
+    which, known = _which(marked, state), _highlighted(marked, axis, glyphs)
     size = known.partition(", ")[0]
     text = f"{which} row (dotted line): {known}"
     items.append(((text if len(text) <= width else f"{which} row (dotted line): {size}", "text"),))
@@ -238,16 +227,17 @@ def _legend(
 
 
 def _short_legend(
-    run: RunState, sweep: SweepKey, found: Sequence[Curve], crossing: Condition, marked: Row, options: ChartOptions,
-    width: int, glyphs: Glyphs,
+    state: AppState, sweep: SweepKey, found: Sequence[Curve], crossing: Condition, marked: Row, width: int,
+    glyphs: Glyphs,
 ) -> Spans:  # fmt: skip
     """Return the meaning of the signs in one line: the most important ones that fit, since the answer is near."""
+    run = state.run
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
     items: list[Spans] = [((f"{work_name(sweep)} {sweep[2]}", "strong"),)] if several else []
     items += [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
-    items += _crossing_items(crossing, "", "", options, glyphs)
+    items += _crossing_items(crossing, "", "", state, glyphs)
     size = spelled(named(axis_of(run, [marked]), "=", marked.case.size), glyphs)
-    items.append(((HIGHLIGHT, "strong"), (f" {_which(marked, options)} {size}", "text")))
+    items.append(((HIGHLIGHT, "strong"), (f" {_which(marked, state)} {size}", "text")))
     items += [((SEVERAL, "strong"), (" overlap", "text"))] if len(found) > 1 else []
     line: Spans = items[0]
     for item in items[1:]:
@@ -256,21 +246,21 @@ def _short_legend(
     return line
 
 
-def _crossing_items(crossing: Condition, place: str, noun: str, options: ChartOptions, glyphs: Glyphs) -> list[Spans]:
+def _crossing_items(crossing: Condition, place: str, noun: str, state: AppState, glyphs: Glyphs) -> list[Spans]:
     """Return the meaning of the signs of a crossover, with its `place`, and of its bracket; nothing without one."""
     last = crossing.crossover
     if last is None:
         return []
-    condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
+    condition = "" if state.what_if == RESIDENT else f" ({BY_KEY[state.what_if].label})"
     several = ", the last" if len(crossing.changes) > 1 else ""
     bracket = f"{noun}{several} between {bracket_text(last).replace('–', ' and ')}"
     point = [((CROSSING, "warn"), (f" crossover{condition}{place}", "text"))]
     return [*([] if is_wide(last) else point), ((glyphs.empty * 2, "muted"), (bracket, "text"))]
 
 
-def _which(marked: Row, options: ChartOptions) -> str:
+def _which(marked: Row, state: AppState) -> str:
     """Return why a row is marked: the one under the cursor may not have finished yet."""
-    return "selected" if marked.case.key == options.cursor else "largest finished"
+    return "selected" if marked.case.key == state.cursor else "largest finished"
 
 
 def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
@@ -284,15 +274,15 @@ def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
 
 def _field(
     found: Sequence[Curve], crossing: Condition, marked: Row,
-    width: int, height: int, options: ChartOptions, glyphs: Glyphs,
+    width: int, height: int, state: AppState, glyphs: Glyphs,
 ) -> list[Spans]:  # fmt: skip
     """Return the field with its axes: `height` lines, and one below for the sizes."""
     times = [ns for curve in found for _, ns in curve.points]
-    vertical = axis_over(times, height, linear=options.linear_times, least_ratio=2.0)
+    vertical = axis_over(times, height, linear=state.linear_times, least_ratio=2.0)
     labels = {cell: spelled(text, glyphs) for cell, text in time_labels(vertical).items()}
     gutter = max(len(SIZE), *(len(text) for text in labels.values()))
     sizes = sorted({size for curve in found for size, _ in curve.points})
-    horizontal = axis_over(sizes, width - gutter - 2, linear=options.linear_sizes)
+    horizontal = axis_over(sizes, width - gutter - 2, linear=state.linear_sizes)
     cells = _drawn(found, crossing, marked.case.size, horizontal, vertical, glyphs)
     lines: list[Spans] = []
     for row in range(height):

@@ -40,7 +40,7 @@ def role_style(widget: Widget, role: str) -> Style:
     return widget.screen.get_component_rich_style(f"role--{role}", partial=True)
 
 
-def width_of(spans: Spans) -> int:
+def width_of(spans: Sequence[tuple[str, str]]) -> int:
     """Return the width of a line in cells."""
     return sum(Text(text).cell_len for text, _ in spans)
 

@@ -61,7 +61,7 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
 def _whole_parts(line: Spans, width: int, glyphs: Glyphs) -> Spans:
     """Return the parts of a line that fit, without those behind a dot that would be cut."""
     spans = list(line)
-    while width_of(tuple(spans)) > width and any(f"{glyphs.dot} " in text for text, _ in spans[1:]):
+    while width_of(spans) > width and any(f"{glyphs.dot} " in text for text, _ in spans[1:]):
         text, role = spans.pop()
         kept = text.rpartition(f"{glyphs.dot} ")[0].rstrip()
         spans += [(kept, role)] if kept else []
@@ -244,7 +244,7 @@ def _notices(state: AppState, glyphs: Glyphs, width: int) -> Spans:
     notices: list[tuple[str, str]] = []
     unsaved = state.unsaved.text if state.unsaved else None
     for text in (unsaved or shown, spelled(state.theme_notice, glyphs)):
-        room = width - width_of(tuple(notices)) - len(notices) // 2 - 2
+        room = width - width_of(notices) - len(notices) // 2 - 2
         brief = re.split(": |; ", text or "")[0] if len(text or "") > room else text
         if brief and room >= min(len(brief), LEAST_NOTICE):
             shown_text = cut(sanitized(brief, len(brief), glyphs), min(room, len(brief)), glyphs)

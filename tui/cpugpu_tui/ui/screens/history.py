@@ -141,7 +141,7 @@ class HistoryScreen(RunList):
         def show(_: None) -> None:
             self._know((), gone=run.number, done=f"Deleted run {run.number}.")
 
-        age = age_text(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
+        age = age_text(run.started_wall_ns, self._now_ns())
         old = f", {age} ago" if age else ""
         question = f"Delete run {run.number} ({named(run.title, self.glyphs)}{old}) and its samples?"
         self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)

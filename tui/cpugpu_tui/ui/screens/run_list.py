@@ -66,7 +66,7 @@ class RunList(ListPage):
         self._whole = self._looking = False
         self._said: tuple[str, str] = ("", "muted")
         """Notice of the last key press, and its role."""
-        self._now_ns: Callable[[], int] | None = None
+        self._now_ns: Callable[[], int] = lambda: 0
 
     # ---------------------------------------------------------------- reading
 
@@ -193,17 +193,15 @@ class RunList(ListPage):
 
     def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
         """Return a run."""
-        run, now_ns = self._shown[index], self._now_ns() if self._now_ns is not None else 0
+        run = self._shown[index]
         is_marked = run.number in self._place.marked
-        return run_line(run, self._outcome(run), width, self.glyphs, now_ns, chosen=chosen, marked=is_marked)
+        return run_line(run, self._outcome(run), width, self.glyphs, self._now_ns(), chosen=chosen, marked=is_marked)
 
     def about_lines(self, width: int) -> list[Spans]:
         """Return the facts of the run under the cursor, and the notice of the last key press."""
-        run, now_ns = self.chosen, self._now_ns() if self._now_ns is not None else 0
-        if run is None or (self._line.typing and self.size.height < LOW):
-            facts = []
-        else:
-            facts = about(run, self._outcome(run), width, self.glyphs, now_ns)
+        run, facts = self.chosen, list[Spans]()
+        if run is not None and not (self._line.typing and self.size.height < LOW):
+            facts = about(run, self._outcome(run), width, self.glyphs, self._now_ns())
         return facts + wrapped(spelled(self._said[0], self.glyphs), width, self._said[1], lines=4)
 
     @property

@@ -33,10 +33,6 @@ def _piece(fact: Fact, text: str) -> Piece:
     return [*sign, (text, fact.role)]
 
 
-def _width(piece: Sequence[tuple[str, str]]) -> int:
-    return width_of(tuple(piece))
-
-
 def _bars(fact: Fact, cells: int, glyphs: Glyphs) -> str:
     """Draw a fact's history in its fixed range; blanks if the range is unknown."""
     if fact.high is None or cells < 1:
@@ -51,18 +47,18 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return one line: label, history of the first fact, then the most important facts that fit."""
     head: Piece = [(f"{subject.label:<5} ", "strong")]
     if subject.problem:
-        return [(*head, *_one(without_label(subject), width - _width(head), glyphs))]
+        return [(*head, *_one(without_label(subject), width - width_of(head), glyphs))]
     bars = BARS_WIDE if width >= 90 else BARS_NARROW
     head += [(_bars(subject.facts[0], bars, glyphs), subject.series), (" ", "text")]
-    room = width - _width(head)
+    room = width - width_of(head)
     wanted = [fact for fact in subject.facts if fact.short_or_text and not fact.is_extra]
-    is_brief = sum(_width(_piece(fact, fact.short_or_text)) + 2 for fact in wanted) - 2 > room
+    is_brief = sum(width_of(_piece(fact, fact.short_or_text)) + 2 for fact in wanted) - 2 > room
     by_worth = sorted(subject.facts, key=lambda fact: is_brief and not (fact.is_essential or fact.sign))
     chosen: list[tuple[Fact, Piece]] = []
     for fact in by_worth:
         text = fact.brief if is_brief and fact.brief is not None else fact.short_or_text
         piece = _piece(fact, text)
-        needed = _width(piece) + (2 if chosen else 0)
+        needed = width_of(piece) + (2 if chosen else 0)
         if text and needed <= room:
             chosen.append((fact, piece))
             room -= needed
@@ -102,14 +98,14 @@ def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list
         return one_line(subject, width, glyphs)
     head: Piece = [(f"{subject.label:<{INDENT - 1}} ", "strong")]
     if subject.problem:
-        return [(*head, *_one(f"{subject.name}: {subject.problem}", width - _width(head), glyphs))]
+        return [(*head, *_one(f"{subject.name}: {subject.problem}", width - width_of(head), glyphs))]
     drawn = [fact for fact in subject.facts if fact.trend is not None][:3]
     first, bars = head, max(6, (width - 90) // 3)  # 90 cells are labels and numbers
     for fact in drawn:
         label = f"{fact.label:<13} " if fact is drawn[0] else f"{fact.label} "
         text = fact.text if not fact.sign else f"{fact.sign} {fact.text}"
         piece: Piece = [(label, "muted"), (_bars(fact, bars, glyphs), subject.series), (f" {text:<15} ", fact.role)]
-        if _width(first) + _width(piece) <= width:
+        if width_of(first) + width_of(piece) <= width:
             first += piece
     rest = [fact for fact in subject.facts if fact not in drawn and fact.text]
     # Warnings come first, so that they are not the facts that do not fit.
@@ -130,7 +126,7 @@ def _flowed(
     line: Piece = []
     for piece in pieces:
         gap = len(between) if line else len(indent)
-        if line and _width(line) + gap + _width(piece) > width:
+        if line and width_of(line) + gap + width_of(piece) > width:
             if lines and len(done) + 1 >= lines:
                 continue
             done.append(tuple(line))
@@ -141,11 +137,11 @@ def _flowed(
 
 def _cut(piece: Piece, width: int, glyphs: Glyphs) -> Piece:
     """Cut a piece to `width` cells."""
-    if _width(piece) <= width:
+    if width_of(piece) <= width:
         return piece
     short: Piece = []
     for text, role in piece:
-        room = width - _width(short)
+        room = width - width_of(short)
         short.append((text if width_of(((text, role),)) <= room else sanitized(text, room, glyphs), role))
     return short
 
@@ -178,7 +174,7 @@ def short_column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     drawn = [fact for fact in subject.facts if fact.trend is not None][:3]
     for fact in drawn:
         number = _cut([(f"{fact.label:<14}", "muted"), *_piece(fact, f"{fact.text:>10} ")], width, glyphs)
-        lines.append((*number, (_bars(fact, width - _width(number), glyphs), subject.series)))
+        lines.append((*number, (_bars(fact, width - width_of(number), glyphs), subject.series)))
     return [*lines, *_side_by_side([fact for fact in subject.facts if fact not in drawn], width, glyphs)]
 
 
@@ -203,11 +199,11 @@ def _titled(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
 def _pair(fact: Fact, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return label and text at the two edges of one line, or of two lines if they are too long."""
     piece = _piece(fact, fact.text)
-    gap = width - len(fact.label) - _width(piece)
+    gap = width - len(fact.label) - width_of(piece)
     if gap >= 1:
         return [((fact.label, "muted"), (" " * gap, "text"), *piece)]
     piece = _cut(piece, width, glyphs)
-    return [((fact.label, "muted"),), ((" " * (width - _width(piece)), "text"), *piece)]
+    return [((fact.label, "muted"),), ((" " * (width - width_of(piece)), "text"), *piece)]
 
 
 BLOCKS_WIDTH = 100

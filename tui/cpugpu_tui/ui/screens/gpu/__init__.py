@@ -84,7 +84,7 @@ def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> 
             text = form.format(page) if page not in (ALL_PAGE, HOST_PAGE) else page
             sign, role = (glyphs.cursor, "chosen") if page == chosen else (" ", "text")
             spans += [(sign, "key"), (text, role), (" ", "text")]
-        if width_of(tuple(spans)) <= width:
+        if width_of(spans) <= width:
             break
     return tuple(spans)
 
