@@ -88,9 +88,11 @@ def trend_lines(
     """
     shown = list(islice(reversed(values), max(width, 0)))[::-1]
     heights = [_eighths(value, height, low, high) for value in shown]
+    bars = f" {glyphs.bars}"
     pad = " " * (width - len(shown))
     return tuple(
-        pad + "".join(_bar(eighths - 8 * line, glyphs) for eighths in heights) for line in reversed(range(height))
+        pad + "".join(bars[min(max(eighths - 8 * line, 0), 8)] for eighths in heights)
+        for line in reversed(range(height))
     )
 
 
@@ -120,10 +122,6 @@ def _eighths(value: float | None, height: int, low: float, high: float) -> int:
         return 0
     share = (value - low) / (high - low) if high > low else 0.5
     return 1 + round(min(max(share, 0.0), 1.0) * (8 * height - 1))
-
-
-def _bar(eighths: int, glyphs: Glyphs) -> str:
-    return glyphs.bars[min(eighths, 8) - 1] if eighths > 0 else " "
 
 
 _SIGNS = str.maketrans(

@@ -59,10 +59,14 @@ class ThemeChoices(NamedTuple):
     """The file in which a choice can be saved."""
 
 
-_DARK_SERIES = {SERIES_CPU: "#7cc4ff", SERIES_GPU: "#ffb870", SERIES_COPIES: "#d7a3ff"}
-_LIGHT_SERIES = {SERIES_CPU: "#00509e", SERIES_GPU: "#8f3f00", SERIES_COPIES: "#7a1fa0"}
-_ANSI_DARK_SERIES = {SERIES_CPU: "ansi_bright_cyan", SERIES_GPU: "ansi_yellow", SERIES_COPIES: "ansi_bright_magenta"}
-_ANSI_LIGHT_SERIES = {SERIES_CPU: "ansi_blue", SERIES_GPU: "ansi_magenta", SERIES_COPIES: "ansi_red"}
+_SERIES = (SERIES_CPU, SERIES_GPU, SERIES_COPIES)
+_SERIES_COLOURS = {
+    (False, True): ("#7cc4ff", "#ffb870", "#d7a3ff"),
+    (False, False): ("#00509e", "#8f3f00", "#7a1fa0"),
+    (True, True): ("ansi_bright_cyan", "ansi_yellow", "ansi_bright_magenta"),
+    (True, False): ("ansi_blue", "ansi_magenta", "ansi_red"),
+}
+"""Whether a theme has the terminal's own colours, and whether it is dark → colours of the series."""
 
 _SHARES = ("luminosity_spread", "text_alpha")
 _NAME = re.compile(r"\w[\w .-]*")  # without commas, which separate names in App.theme
@@ -73,9 +77,7 @@ def variable_defaults(theme: Theme) -> dict[str, str]:
 
     For `App.get_theme_variable_defaults`: without them our TCSS does not parse.
     """
-    if theme.ansi:
-        return dict(_ANSI_DARK_SERIES if theme.dark else _ANSI_LIGHT_SERIES)
-    return dict(_DARK_SERIES if theme.dark else _LIGHT_SERIES)
+    return dict(zip(_SERIES, _SERIES_COLOURS[theme.ansi, theme.dark], strict=True))
 
 
 def shipped_path(name: str, folder: str = "") -> Path:
@@ -193,7 +195,6 @@ TEXT_CONTRAST = 4.5
 MARK_CONTRAST = 3.0
 """Least contrast of series and states, also under the cursor; a sign or a word says the same."""
 
-_SERIES = (SERIES_CPU, SERIES_GPU, SERIES_COPIES)
 _STATES = ("primary", "accent", "success", "warning", "error")
 _TEXTS = ("foreground", "foreground-muted", "text-muted")
 _GROUNDS = ("background", "surface", "panel")

@@ -139,7 +139,7 @@ async def test_a_theme_never_moves_what_cannot_be_seen_under_no_color(monkeypatc
         await done_run(pilot)
         for theme in ("slate", "paper", "ansi-dark"):
             assert theme in app.themes.names  # which also loads the shipped ones
-            app.themes.put_on(theme)
+            app.theme = theme
             for _ in range(3):
                 await pilot.pause()
             colours = {c for _, s, _ in segments(pilot) if s is not None for c in (s.color, s.bgcolor) if c is not None}

@@ -117,13 +117,13 @@ class Palette:
         entries = command_entries(state.situation, state.keymap, masked)
         why_not = state.keymap.with_keys(impossible(COMMAND_BY_ID["run"], state.situation))
         entries += workload_entries(main.query_one(WorkloadPane).summaries if main is not None else (), why_not)
-        entries += theme_entries(self._themes.names, self._themes.current)
+        entries += theme_entries(self._themes.names, self._app.theme)
 
         async def do(entry: Entry | None) -> None:
             if entry is None:
                 return
             if entry.kind == "theme":
-                self._themes.put_on(entry.name)
+                self._app.theme = entry.name
             elif entry.kind == "workload":
                 self._run_named(entry.name)
             else:

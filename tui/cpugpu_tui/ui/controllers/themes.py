@@ -55,7 +55,7 @@ class Themes:
                 raise UsageError(f"Unknown theme {name!r}.", f"Use one of: {', '.join(self.names)}.")
             self._wished, name = name, themes.DEFAULT_THEME
             self._register(themes.shipped(name))
-        self.put_on(self._possible(name))
+        self._app.theme = self._possible(name)
         return self._notice(name)
 
     @cached_property
@@ -80,15 +80,6 @@ class Themes:
         order += [name for name in sorted(known) if name not in shipped and name not in own]
         return [name for name in order if known[name].ansi or not self._sixteen_colours]
 
-    @property
-    def current(self) -> str:
-        """Name of the current theme."""
-        return self._app.theme
-
-    def put_on(self, name: str) -> None:
-        """Change to a theme."""
-        self._app.theme = name
-
     def _possible(self, name: str) -> str:
         """Return the theme, or for 16 colours, which RGB values do not suit, one of the terminal's own colours."""
         theme = self._app.available_themes[name]
@@ -107,8 +98,8 @@ class Themes:
 
     def put_on_next(self) -> None:
         """Change to the next theme."""
-        names, now = self.names, self.current
-        self.put_on(names[(names.index(now) + 1) % len(names)] if now in names else names[0])
+        names, now = self.names, self._app.theme
+        self._app.theme = names[(names.index(now) + 1) % len(names)] if now in names else names[0]
 
     def choose(self) -> None:
         """List the themes."""
@@ -121,7 +112,7 @@ class Themes:
         remark = "This terminal has 16 colours; the other themes need 256." if self._sixteen_colours else ""
         remark = "NO_COLOR is set, so all themes look alike." if self._app.no_color else remark
         return ThemeChoices(
-            tuple((name, self._kind(name, own)) for name in self.names), self.current,
+            tuple((name, self._kind(name, own)) for name in self.names), self._app.theme,
             tuple(map(str, self._broken)), remark, str(config_path()),
         )  # fmt: skip
 
@@ -149,7 +140,7 @@ class Themes:
         if state != self._folder_seen:
             self._folder_seen = state
             self._take(themes.read_folder(self._folder))
-            self._notify(self._notice(self.current))
+            self._notify(self._notice(self._app.theme))
             if isinstance(self._app.screen, ThemesScreen):
                 self._app.screen.show(self._choices())
 
@@ -166,9 +157,9 @@ class Themes:
             if self._app.available_themes.get(name) != theme:
                 self._app.register_theme(theme)
                 if name == self._wished:
-                    self.put_on(self._possible(name))
+                    self._app.theme = self._possible(name)
                     self._wished = None
-                elif name == self.current:
+                elif name == self._app.theme:
                     self._app.mutate_reactive(App.theme)  # same name, new colours
 
     def _drop(self, name: str) -> None:
@@ -176,7 +167,7 @@ class Themes:
         instead = self._shipped.get(name) or BUILTIN_THEMES.get(name)
         if instead is not None:
             self._app.register_theme(instead)
-            if name == self.current:
+            if name == self._app.theme:
                 self._app.mutate_reactive(App.theme)
-        elif name != self.current:
+        elif name != self._app.theme:
             self._app.unregister_theme(name)

@@ -50,14 +50,6 @@ class Report(Message):
         vars(self).update(zip(type(self).__annotations__, values, strict=False), **named)
 
 
-class Latest(Report):
-    """A report that replaces an older one of its kind in the queue."""
-
-    def can_replace(self, message: Message) -> bool:
-        """Whether this message may replace `message`."""
-        return type(message) is type(self)
-
-
 class RunAdvanced(Report):
     """A run reached its start, a gap or its end, where the screen may be painted."""
 
@@ -125,10 +117,14 @@ class EarlierKnown(Report):
     earlier: Earlier
 
 
-class SavingChanged(Latest):
+class SavingChanged(Report):
     """The history refused something, or saved what was waiting."""
 
     unsaved: Unsaved
+
+    def can_replace(self, message: Message) -> bool:
+        """Whether this message may replace `message` in the queue: only the latest matters."""
+        return isinstance(message, SavingChanged)
 
 
 class NoticeGiven(Report):

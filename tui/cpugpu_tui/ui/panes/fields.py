@@ -93,10 +93,8 @@ class Chooser(Lines, can_focus=True):
     class Submitted(Message):
         """Enter was pressed: the form is complete."""
 
-    @property
-    def value(self) -> str:
-        """The choice as text."""
-        raise NotImplementedError
+    value = ""
+    """The choice as text."""
 
     def watch_has_focus(self, value: bool) -> None:
         """Open with the focus, and close without it."""
@@ -137,13 +135,10 @@ class Choice(Chooser):
 
     BINDINGS: ClassVar[list[BindingType]] = [("left", "step(-1)"), ("right,space", "step(1)"), ("enter", "submit")]
 
-    value = ""
-    """The chosen word, or what was typed if no option fits."""
-
     def __init__(
         self, value: str, options: Sequence[str], aliases: Mapping[str, str] | None = None, *, id: str | None = None  # noqa: A002
     ) -> None:  # fmt: skip
-        """Begin with this value; `aliases` maps other names to options."""
+        """Begin with this value, which may be none of the options; `aliases` maps other names to options."""
         super().__init__(id=id)
         self.value = value
         self._options, self._aliases = tuple(options), aliases or {}
@@ -240,16 +235,11 @@ class DeviceChoice(Chooser):
     def __init__(self, chosen: tuple[str, ...], state: AppState, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
         """Begin with these names: `auto`, or those of devices."""
         super().__init__(id=id)
-        self.chosen = chosen
+        self.chosen, self.value = chosen, ",".join(chosen)
         """Device names as in a plan."""
         self._state, self._glyphs = state, glyphs
         self._asked = chosen
         self._cursor = 0
-
-    @property
-    def value(self) -> str:
-        """The names, separated by commas."""
-        return ",".join(self.chosen)
 
     def show_state(self, state: AppState) -> None:
         """Show the devices that are known."""
@@ -296,6 +286,7 @@ class DeviceChoice(Chooser):
         """Select or clear the device under the cursor."""
         name = option_names(self._asked, self._state.devices)[self._cursor]
         self.chosen = toggled(self.chosen, name)
+        self.value = ",".join(self.chosen)
         self.redraw()
         self.post_message(self.Changed())
 

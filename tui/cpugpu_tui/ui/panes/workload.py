@@ -207,11 +207,18 @@ class WorkloadPane(Vertical):
 
     def on_mount(self) -> None:
         """Highlight the entry from the command line."""
-        self.options.highlighted = list(self._entries).index(self._first)
+        self.choose(self._first)
 
     def on_resize(self) -> None:
-        """Show summaries beside the names if the pane is wide enough."""
-        self._relabel(names_only=self.size.width < NAMES_ONLY_WIDTH)
+        """Show summaries beside the names if the pane is wide enough; a narrow one shows them below the list."""
+        names_only = self.size.width < NAMES_ONLY_WIDTH
+        if names_only == self._names_only:
+            return
+        self._names_only = names_only
+        for index, entry in enumerate(self._entries.values()):
+            about = "" if names_only else f" {spelled(entry.claim or entry.summary, self._glyphs)}"
+            prompt = Content.assemble(f" {entry.title:<{TITLE_WIDTH}}", (about, "$foreground-muted"))
+            self.options.replace_option_prompt_at_index(index, prompt)
 
     @property
     def options(self) -> OptionList:
@@ -242,7 +249,7 @@ class WorkloadPane(Vertical):
         """Highlight the entry of a request and give it these parameters. Ignore a request that is not in the list."""
         name = "+".join(request.names)
         if name in self._entries:
-            self.options.highlighted = list(self._entries).index(name)
+            self.choose(name)
             self.change(request)
 
     def add(self, request: PlanRequest) -> None:
@@ -280,16 +287,6 @@ class WorkloadPane(Vertical):
     def _which(self, name: str) -> Spans:
         """Return the position of an entry, for layouts that show one line of the list."""
         return ((f"Workload {list(self._entries).index(name) + 1}/{len(self._entries)} ", "muted"),)
-
-    def _relabel(self, *, names_only: bool) -> None:
-        """Write the list again, with or without summaries. A narrow pane shows them below the list."""
-        if names_only == self._names_only:
-            return
-        self._names_only = names_only
-        for index, entry in enumerate(self._entries.values()):
-            about = "" if names_only else f" {spelled(entry.claim or entry.summary, self._glyphs)}"
-            prompt = Content.assemble(f" {entry.title:<{TITLE_WIDTH}}", (about, "$foreground-muted"))
-            self.options.replace_option_prompt_at_index(index, prompt)
 
 
 class ParametersPane(StatePane):

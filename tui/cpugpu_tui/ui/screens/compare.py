@@ -231,7 +231,7 @@ def _fitted_case(each: Judged, text: str, width: int, glyphs: Glyphs) -> str:
     return f"{cut(name, min(room, len(name)), glyphs)} {sizes}" if room > 0 else sizes
 
 
-def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
@@ -332,7 +332,7 @@ def floor_lines(found: Noise, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the table of floors; columns that do not fit are left out, the least important first."""
     heads = [head if isinstance(head, str) else head[0] for head in noise.columns(RUNS)]
     rows = [[spelled(text, glyphs) for text in each] for each in (heads, *(noise.cells(f, RUNS) for f in found.floors))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = _widths(rows)
     kept = list(range(len(heads)))
     for column in (3, 2, 6, 4):  # spread, median, 10 runs, 1 run
         if sum(widths[each] + GAP for each in kept) - GAP > width:

@@ -280,14 +280,10 @@ class Throttle(NamedTuple):
         """Role of its text; `sign_of` says the same without colour."""
         return ROLES[severity(self.word)]
 
-    @property
-    def share_text(self) -> str:
-        """`43%`; empty if it is not counted."""
-        return f"{self.share_pct:.0f}%" if self.share_pct is not None and self.share_pct >= 0.5 else ""
-
     def text(self, brief: bool = False) -> str:
-        """Return `power-capped 43%`."""
-        return f"{BRIEF.get(self.word, self.word) if brief else self.word} {self.share_text}".strip()
+        """Return `power-capped 43%`, without the share if it is not counted."""
+        share = f" {self.share_pct:.0f}%" if self.share_pct is not None and self.share_pct >= 0.5 else ""
+        return f"{BRIEF.get(self.word, self.word) if brief else self.word}{share}"
 
 
 def throttles(gpu: model.GpuTelemetry) -> tuple[Throttle, ...]:

@@ -173,15 +173,13 @@ def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list
 
 def _why_not(row: Row, times: DeviceTimes) -> str:
     """Return which parts were not timed separately."""
-    missing = [part for metric, part in MEASURES if not _has(times, metric)] or ["some part"]
+    has = {metric: times.median_ns(metric) for metric, _ in MEASURES}
+    has[DEVICE_WARM] = has[DEVICE_WARM] or times.kernels_ns
+    missing = [part for metric, part in MEASURES if not has[metric]] or ["some part"]
     return (
         f"Parts unknown: {joined(missing)} {'was' if len(missing) == 1 else 'were'} not timed separately"
         f"{' yet' if row.status == 'active' else ' in this run'}."
     )
-
-
-def _has(times: DeviceTimes, metric: str) -> bool:
-    return bool(times.median_ns(metric)) or (metric == DEVICE_WARM and bool(times.kernels_ns))
 
 
 def _taken_apart(how: str, found: costs.Decomposition, width: int, glyphs: Glyphs) -> list[Spans]:
