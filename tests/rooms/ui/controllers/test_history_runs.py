@@ -47,7 +47,7 @@ async def test_r_runs_the_same_plan_with_the_same_seed_until_something_else_is_c
 
 async def test_another_terminals_run_is_followed_to_its_end(store, monkeypatch):
     monkeypatch.setattr("cpugpu_tui.ui.controllers.history.FOLLOW_S", 0.02)
-    monkeypatch.setattr("cpugpu_tui.ui.screens.run_list.LOOK_S", 0.02)
+    monkeypatch.setattr("cpugpu_tui.ui.screens.history.LOOK_S", 0.02)
     events = stream("a", age_ns=0)
     cases = begin(store, events)
     store.commit_cases("a", [cases[0]])

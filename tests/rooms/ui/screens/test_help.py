@@ -13,7 +13,6 @@ from cpugpu_tui.ui.screens.fleet import FleetList
 from cpugpu_tui.ui.screens.help import SHARED, TOPICS, HelpScreen, glossary, grouped, words_of
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ListPage, Page
-from cpugpu_tui.ui.screens.run_list import RunList
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 
@@ -41,7 +40,7 @@ def test_every_page_has_its_own_help():
     def kinds(kind):
         return [kind, *(each for below in kind.__subclasses__() for each in kinds(below))]
 
-    shared = {Page, ListPage, RunList, FleetList, HelpScreen}
+    shared = {Page, ListPage, FleetList, HelpScreen}
     topics = {kind.TOPIC for kind in kinds(Page) if kind not in shared and kind.__module__.startswith("cpugpu_tui.")}
     assert topics <= set(TOPICS)
     assert all(words_of(topic) and TOPICS[topic].terms for topic in TOPICS)

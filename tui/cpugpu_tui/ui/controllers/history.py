@@ -16,7 +16,7 @@ from cpugpu_tui.session.repeat import repeat_text, why_no_command
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.ui.app_state import SavedRunView
 from cpugpu_tui.ui.live.messages import in_background
-from cpugpu_tui.ui.live.saved_runs import OpenedRun, SavedRuns, ago
+from cpugpu_tui.ui.live.saved_runs import OpenedRun, Place, SavedRuns, ago
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import Shell
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
     from cpugpu_tui.thresholds import Thresholds
     from cpugpu_tui.ui.screens.history import HistoryScreen
-    from cpugpu_tui.ui.screens.run_list import Place
 
 
 FOLLOW_S = 1.0
@@ -46,7 +45,6 @@ class History:
     def toggle(self) -> None:
         """Open or close the list of saved runs; while a saved run is shown, return to the present one."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
-        from cpugpu_tui.ui.screens.run_list import Place
 
         app = self._app
         if isinstance(app.screen, HistoryScreen):

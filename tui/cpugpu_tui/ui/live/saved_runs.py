@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui import model
@@ -31,6 +32,18 @@ NO_HISTORY = StoreError(
     "The history is not open in this session, because of --no-save or --replay.",
     "Start cpugpu-tui without these options.",
 )
+
+
+@dataclass
+class Place:
+    """Cursor and filter of the list of runs, kept for the next time it opens."""
+
+    number: int | None = None
+    """Run under the cursor; None for the newest."""
+    wanted: str = ""
+    """Text of the filter."""
+    marked: list[int] = field(default_factory=list)
+    """Numbers of the runs to compare, at most two."""
 
 
 class OpenedRun(NamedTuple):
