@@ -24,7 +24,7 @@ from cpugpu_tui.render.verdicts import MARK_WORDS
 from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, markdown
+from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, by_group, keys_text
 
 from .commands import reference
 from .figures import PARTS, block, in_short
@@ -137,6 +137,14 @@ def other_columns() -> str:
     )
 
 
+def keys() -> str:
+    """Return the table of keys in docs/keys.md."""
+    return table("to", "key", "does", rows=(
+        (group if place == 0 else "", f"`{keys_text(command.keys)}`", command.help)
+        for group, commands in by_group().items() for place, command in enumerate(commands)
+    ))  # fmt: skip
+
+
 def settings() -> str:
     """Return the settings of the config file, with their flags and environment variables."""
     return table("key", "flag", "variable", "sets", "default", rows=(
@@ -151,7 +159,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "all-claims": claims,
     "figures": in_short,
     **{name: lambda name=name: block(name) for name in PARTS},  # type: ignore[misc]
-    "keys": markdown,
+    "keys": keys,
     "marks": marks,
     "annotated": annotated,
     "other-columns": other_columns,

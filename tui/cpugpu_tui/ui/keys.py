@@ -236,16 +236,6 @@ def by_group() -> dict[str, list[Command]]:
     return {group: [command for command in COMMANDS if command.group == group] for group in GROUPS}
 
 
-def markdown() -> str:
-    """Return the table of keys in docs/keys.md."""
-    rows = [
-        f"| {group if place == 0 else ''} | `{keys_text(command.keys)}` | {command.help} |"
-        for group, commands in by_group().items()
-        for place, command in enumerate(commands)
-    ]
-    return "\n".join(["| to | key | does |", "|---|---|---|", *rows])
-
-
 KEPT = {"open": "enter", "back": "escape", "next-pane": "tab", "quit": "ctrl+c"}
 """Keys that a command keeps beside those of the config: boxes and lists use them, and a way out must remain."""
 

@@ -9,6 +9,7 @@ from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, finished, opened, r
 from tests.helpers.app.looking import done_run, reads
 from tests.helpers.app.looking import text_of as shown_by
 from tests.helpers.golden import assert_golden, paragraphs
+from tests.readme.blocks import keys as keys_table
 
 from cpugpu_tui.model import Case, CaseFailed, CaseStarted, DevicesFound, Plan, Progressed, RunStarted
 from cpugpu_tui.render.columns import Key
@@ -17,7 +18,7 @@ from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text, markdown
+from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text
 from cpugpu_tui.ui.panes.lines import fitted, in_whole_words, plain, width_of
 from cpugpu_tui.ui.panes.status import keys_line, status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
@@ -254,7 +255,7 @@ def test_a_title_is_cut_between_words_and_never_ends_in_part_of_a_number(width, 
 def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table():
     keys = [key for command in COMMANDS for key in command.keys]
     assert len(keys) == len(set(keys))
-    assert all(f"| `{keys_text(command.keys)}` | {command.help} |" in markdown() for command in COMMANDS)
+    assert all(f"| `{keys_text(command.keys)}` | {command.help} |" in keys_table() for command in COMMANDS)
 
 
 # ------------------------------------------------------------------ telemetry
