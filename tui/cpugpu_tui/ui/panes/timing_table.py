@@ -198,23 +198,18 @@ class TimingTable(PrivateTable):
     def _is_in_sight(self, row_key: str) -> bool:
         return 0 <= self.get_row_index(row_key) - int(self.scroll_y) < self.size.height
 
-    def _make(self, row_key: str) -> None:
-        """Make the cells of a row that is about to be painted."""
-        if self.cells_of is None:
-            return
-        if len(self._cells) >= MOST_WITH_CELLS:
-            self._forget([key for key in self._cells if not self._is_in_sight(key)])
-        self._cells[row_key] = {k: Text(c) if isinstance(c, str) else c for k, c in self.cells_of(row_key).items()}
-        self._lay_in(row_key)
-        self.forget_row(row_key)
-
     # -------------------------------------------------------------- painting
 
     def make_cells(self, row_key: RowKey) -> None:
-        """Make the cells of a row that has none."""
+        """Make the cells of a row that is about to be painted and has none."""
         key = str(row_key.value)
-        if key not in self._cells and row_key in self.rows:
-            self._make(key)
+        if key in self._cells or row_key not in self.rows or self.cells_of is None:
+            return
+        if len(self._cells) >= MOST_WITH_CELLS:
+            self._forget([other for other in self._cells if not self._is_in_sight(other)])
+        self._cells[key] = {k: Text(c) if isinstance(c, str) else c for k, c in self.cells_of(key).items()}
+        self._lay_in(key)
+        self.forget_row(key)
 
     def _repaint(self, row_key: str, column_keys: Sequence[str]) -> None:
         dirty: list[Region] = []

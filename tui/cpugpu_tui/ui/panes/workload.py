@@ -64,6 +64,11 @@ def time_words(found: Estimate, repeats: int) -> str:
     return f"about {text}{times}, {found.source}."
 
 
+def cases_words(plan: Plan) -> str:
+    """Return the number of cases of a plan."""
+    return f"{len(plan.cases)}{', more are added during the search' if plan.search else ''}"
+
+
 def memory_words(found: Estimate, free_bytes: Mapping[str, float]) -> tuple[str, str]:
     """Return the memory that a plan needs per device, and the role of the text.
 

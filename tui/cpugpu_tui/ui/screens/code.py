@@ -26,7 +26,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.fields import Choice, LineField
 from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, labelled, visible, wrapped
-from cpugpu_tui.ui.panes.workload import estimate_of, plan_of, time_words
+from cpugpu_tui.ui.panes.workload import cases_words, estimate_of, plan_of, time_words
 from cpugpu_tui.ui.screens.form import LABEL_WIDTH, Form
 from cpugpu_tui.ui.screens.page import Box
 
@@ -164,14 +164,10 @@ class CodeForm(Form[Typed | None]):
             wrong = {} if is_unfinished else {field: str(error)}
             self._show(wrong, [] if field else wrapped(str(error), self.width, "bad"))
         else:
-            more = ", more are added during the search" if plan.search else ""
             time = time_words(estimate_of(self._state, plan, request.repeat), request.repeat)
-            cases = f"{len(plan.cases)}{more}"
-            facts = {"cases": (cases, "text"), "time": (time, "text")}
-            if request.against:
-                pairs = f"{FIRST_LOOK} to {MOST_PAIRS}, of fresh processes"
-                facts = {"cases": (cases, "text"), "pairs": (pairs, "text")}
-            self._show({}, self.fact_lines(facts))
+            pairs = f"{FIRST_LOOK} to {MOST_PAIRS}, of fresh processes"
+            lasts = {"pairs": (pairs, "text")} if request.against else {"time": (time, "text")}
+            self._show({}, self.fact_lines({"cases": (cases_words(plan), "text"), **lasts}))
 
     def _find_offers(self) -> None:
         found = offers_for(self._fields.code, self._typed, self._earlier) if self._is_at("code") else []

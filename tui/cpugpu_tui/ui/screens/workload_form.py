@@ -12,14 +12,15 @@ from textual.widget import Widget
 from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype
 from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import COMPILED, DTYPES, Plan, WorkloadInfo
+from cpugpu_tui.model import COMPILED, DTYPES, WorkloadInfo
 from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.session.request import usual_starts
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes import workload
 from cpugpu_tui.ui.panes.fields import Choice, DeviceChoice, LineField
 from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
-from cpugpu_tui.ui.panes.workload import Entry, estimate_of, free_bytes, memory_words, plan_of, time_words
+from cpugpu_tui.ui.panes.workload import Entry, plan_of
 from cpugpu_tui.ui.screens.form import Form
 
 DEVICES = "devices"
@@ -216,7 +217,12 @@ class WorkloadForm(Form[Filled | None]):
             field = error.field if isinstance(error, FieldError) and error.field in self._labels else ""
             self._show({field: str(error)} if field else {}, [] if field else wrapped(str(error), self.width, "bad"))
             return Filled(None, texts, str(error))
-        self._show({}, self._estimate(plan, request.repeat))
+        found = workload.estimate_of(self._state, plan, request.repeat)
+        self._show({}, self.fact_lines({
+            "cases": (workload.cases_words(plan), "text"),
+            "time": (workload.time_words(found, request.repeat), "text"),
+            "memory": workload.memory_words(found, workload.free_bytes(self._state, plan)),
+        }))  # fmt: skip
         return Filled(request, texts)
 
     def _show(self, wrong: Mapping[str, str], lines: Sequence[Spans]) -> None:
@@ -233,16 +239,6 @@ class WorkloadForm(Form[Filled | None]):
         does = "run" if self._state.situation.may_start else "keep"
         keys = {"enter": does, "esc": "close, keep changes", "tab": "next", "ctrl+c": "cancel", "ctrl+u": "clear"}
         self.show_outcome(lines, keys)
-
-    def _estimate(self, plan: Plan, repeat: int) -> list[Spans]:
-        """Return the number of cases, their time and their memory."""
-        count, found = len(plan.cases), estimate_of(self._state, plan, repeat)
-        cases = f"{count}{', more are added during the search' if plan.search else ''}"
-        return self.fact_lines({
-            "cases": (cases, "text"),
-            "time": (time_words(found, repeat), "text"),
-            "memory": memory_words(found, free_bytes(self._state, plan)),
-        })  # fmt: skip
 
     def submit(self) -> None:
         """Close and run, or keep the changes while nothing can be run."""

@@ -43,11 +43,16 @@ def _bars(fact: Fact, cells: int, glyphs: Glyphs) -> str:
 # ------------------------------------------------------------------ one line
 
 
-def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one line: label, history of the first fact, then the most important facts that fit."""
+def one_line(subject: Subject, width: int, glyphs: Glyphs, *, of_problem: int = 1) -> list[Spans]:
+    """Return one line: label, history of the first fact, then the most important facts that fit.
+
+    A device with a problem has up to `of_problem` lines, so that its remedy is not cut.
+    """
     head: Piece = [(f"{subject.label:<5} ", "strong")]
     if subject.problem:
-        return [(*head, *_one(without_label(subject), width - width_of(head), glyphs))]
+        cells, said = width_of(head), subject.problem.removeprefix(f"{subject.label} ")
+        lines = wrapped(sanitized(said, 400, glyphs), width - cells, "warn", lines=of_problem)
+        return labelled(subject.label, lines, cells, "strong")
     bars = BARS_WIDE if width >= 90 else BARS_NARROW
     head += [(_bars(subject.facts[0], bars, glyphs), subject.series), (" ", "text")]
     room = width - width_of(head)
@@ -67,20 +72,6 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     for number, (_, piece) in enumerate(chosen):
         spans += [*([("  ", "text")] if number else []), *piece]
     return [tuple(spans)]
-
-
-def problem_lines(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one line, or two for a device with a problem, so that its remedy is not cut."""
-    if not subject.problem:
-        return one_line(subject, width, glyphs)
-    cells = max(len(subject.label), 5) + 1
-    lines = wrapped(sanitized(without_label(subject), 400, glyphs), width - cells, "warn", lines=2)
-    return labelled(subject.label, lines, cells, "strong")
-
-
-def without_label(subject: Subject) -> str:
-    """Return a device's problem without its label, which stands before it: `is lost.` of `GPU 1 is lost.`"""
-    return (subject.problem or "").removeprefix(f"{subject.label} ")
 
 
 def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
@@ -269,9 +260,10 @@ def _arrangements(width: int) -> tuple[Arrangement, ...]:
     """Return the arrangements for a width, richest first."""
     if width < COLUMN_WIDTH:
         return column, short_column, compact_column
+    lines = partial(one_line, of_problem=2), one_line
     if width < BLOCKS_WIDTH:
-        return column, problem_lines, one_line
-    return partial(_blocks, lines=2), partial(_blocks, lines=1), problem_lines, one_line
+        return column, *lines
+    return partial(_blocks, lines=2), partial(_blocks, lines=1), *lines
 
 
 def _shortened(subjects: Sequence[Subject], used: set[int], width: int, room: int, glyphs: Glyphs) -> list[Spans]:
