@@ -79,14 +79,10 @@ def _check(given: TelemetryGiven) -> None:
     if count is not None and not 1 <= count <= MOST_COUNT:
         raise UsageError(f"Invalid --count {str(count)[:20]}: out of range.", f"Use a number from 1 to {MOST_COUNT:,}.")
     if replay is not None:
-        leave_out = "Leave one out."
-        unset = "Leave one out, or unset CPUGPU_SIMULATE."
-        for name, is_given, remedy in (
-            ("--record", given.record, leave_out), ("--simulate", given.simulate, unset),
-            ("--gpm", given.gpm, leave_out),
-        ):  # fmt: skip
+        for name, is_given in {"--record": given.record, "--simulate": given.simulate, "--gpm": given.gpm}.items():
             if is_given:
-                raise UsageError(f"{name} cannot be combined with --replay.", remedy)
+                more = ", or unset CPUGPU_SIMULATE" if name == "--simulate" else ""
+                raise UsageError(f"{name} cannot be combined with --replay.", f"Leave one out{more}.")
     if interval_s is None or (replay is not None and interval_s == 0):
         return
     if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
@@ -137,25 +133,21 @@ def _print(
     sweeps: Iterable[TelemetryRead], origin_of: OriginOf, interval_s: float, *, gpm: bool, as_json: bool
 ) -> None:
     from cpugpu_tui.cli.output.telemetry_table import Table
+    from cpugpu_tui.model.event import to_plain
+    from cpugpu_tui.telemetry.trace import SCHEMA
 
+    # A terminal repeats the header when its lines are full.
+    page_lines = max(10, shutil.get_terminal_size().lines - 3) if sys.stdout.isatty() else None
     table: Table | None = None
     for read in sweeps:
         origin = origin_of(read)
         if as_json:
-            print_json(json_line(read, origin))
+            print_json({"event": "TelemetryRead", "schema": SCHEMA, **vars(origin), **to_plain(read)})
         else:
             if table is None:
-                table = Table(interval_s, origin.tag, gpm=gpm or has_gpm(read), page_lines=page_lines())
+                table = Table(interval_s, origin.tag, gpm=gpm or has_gpm(read), page_lines=page_lines)
             tell("\n".join(map(plain, table.lines(read))))
         sys.stdout.flush()  # a pipe would otherwise hold readings back
-
-
-def json_line(read: TelemetryRead, origin: Origin) -> dict[str, object]:
-    """Return one sweep for JSON: the event with its origin."""
-    from cpugpu_tui.model.event import to_plain
-    from cpugpu_tui.telemetry.trace import SCHEMA
-
-    return {"event": "TelemetryRead", "schema": SCHEMA, **vars(origin), **to_plain(read)}
 
 
 def has_gpm(read: TelemetryRead) -> bool:
@@ -164,11 +156,6 @@ def has_gpm(read: TelemetryRead) -> bool:
 
     known = (gpu.readings.get(column.gpu_key) for gpu in read.gpus for column in GPM_COLUMNS)
     return any(reading is not None and reading.value is not None for reading in known)
-
-
-def page_lines() -> int | None:
-    """Return the lines that fit below a header, or None if stdout is not a terminal."""
-    return max(10, shutil.get_terminal_size().lines - 3) if sys.stdout.isatty() else None
 
 
 # ------------------------------------------------------------------ streams of readings

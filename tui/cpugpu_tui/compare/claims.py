@@ -101,17 +101,12 @@ def numbers_of(
     known = [found for found in ceilings if found.simulated == simulated]
     cpu = next((found for found in known if found.device == "cpu"), None)
     gpu = next((found for found in known if found.device != "cpu"), None)
-    return Numbers(_each_once([*points, *stored]), cpu, gpu)
-
-
-def _each_once(points: Sequence[TimedCase]) -> tuple[TimedCase, ...]:
-    """Return each case once: the first point that was timed on both devices, else the first."""
     best: dict[tuple[str, str, int], TimedCase] = {}
-    for point in points:
-        known = best.get(point.key)
-        if known is None or (known.comparison is None and point.comparison is not None):
+    for point in (*points, *stored):  # of each case the first point that was timed on both devices, else the first
+        before = best.get(point.key)
+        if before is None or (before.comparison is None and point.comparison is not None):
             best[point.key] = point
-    return tuple(best.values())
+    return Numbers(tuple(best.values()), cpu, gpu)
 
 
 def points_of(run: RunState, source: str = THIS_RUN) -> tuple[TimedCase, ...]:

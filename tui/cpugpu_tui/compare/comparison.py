@@ -122,11 +122,9 @@ def with_placebo(found: SeriesComparison, side: Series, again: Series) -> Series
     found = replace(found, placebo=compare_series(side, again).judged)
     if not found.placebo_moved:
         return found
-    return replace(found, judged=tuple(_withdrawn(each) for each in found.judged))
-
-
-def _withdrawn(each: Judged) -> Judged:
-    return replace(each, verdict=UNDECIDED) if each.verdict in (FASTER, SLOWER, SAME, PASSED) else each
+    withdrawn = (FASTER, SLOWER, SAME, PASSED)
+    judged = (replace(each, verdict=UNDECIDED) if each.verdict in withdrawn else each for each in found.judged)
+    return replace(found, judged=tuple(judged))
 
 
 def _mean(pairs: Sequence[Pair]) -> Change | None:

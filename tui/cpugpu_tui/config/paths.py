@@ -38,12 +38,16 @@ def config_dir() -> Path:
 def default_database_path() -> Path:
     """Path of the default database; its folder may not exist yet.
 
-    On a network file system each machine has its own database, with the host name in the file name.
+    On a network file system each machine has its own, like `results-node1.db`: two hosts must not write one file.
     """
     from cpugpu_tui.machine.procfs import hostname
 
     path = local_database_path()
-    return host_in_name(path, hostname()) if is_on_network(path) else path
+    # os.path.exists: False for a folder that cannot be searched, where Path.exists raises.
+    folder = next(folder for folder in path.absolute().parents if os.path.exists(folder))
+    if journal_mode(folder.resolve(), mounts()) == "WAL":
+        return path
+    return path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9.-]', '_', hostname()) or 'host'}{path.suffix}")
 
 
 def local_database_path() -> Path:
@@ -106,18 +110,6 @@ def journal_mode(folder: Path, mountinfo: str) -> str:
         if len(point.parts) >= best and folder.is_relative_to(point):
             best, kind = len(point.parts), right.split()[0]
     return "DELETE" if _NETWORK.fullmatch(kind) else "WAL"
-
-
-def is_on_network(path: Path) -> bool:
-    """Return whether `path`, which need not exist yet, is on a network file system."""
-    # os.path.exists: False for a folder that cannot be searched, where Path.exists raises.
-    folder = next(folder for folder in path.absolute().parents if os.path.exists(folder))
-    return journal_mode(folder.resolve(), mounts()) == "DELETE"
-
-
-def host_in_name(path: Path, hostname: str) -> Path:
-    """Return the path with the host name in it, like `results-node1.db`: two hosts must not write one file."""
-    return path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9.-]', '_', hostname) or 'host'}{path.suffix}")
 
 
 def mounts() -> str:

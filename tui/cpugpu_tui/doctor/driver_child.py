@@ -107,7 +107,12 @@ def one_by_one(own_pids: set[int], deadline_s: float) -> DriverFacts | None:
     known = [answer for answer, _ in answers if answer is not None]
     if not known:
         return None
-    rows = tuple(_silent(i, fault) if answer is None else answer[0] for i, (answer, fault) in enumerate(answers))
+    silent = {key: Reading(None, "timeout") for key in KEYS}
+    rows = tuple(
+        GpuTelemetry(index, None, f"GPU {index}", None, silent, problem=f"{fault} {_REMEDY}")
+        if answer is None else answer[0]
+        for index, (answer, fault) in enumerate(answers)
+    )  # fmt: skip
     clocks = tuple(setting for _, setting in known if setting is not None)
     return DriverFacts(DriverSetup(None, setup.version, setup.cuda, clocks), rows, None, has_nvidia_gpu())
 
@@ -129,11 +134,6 @@ def _ask_gpu(index: int, own_pids: set[int]) -> Answer:
         time.sleep(PCIE_WINDOW_S)
     row = gpu.read(nvml, time.monotonic(), {os.getpid(), *own_pids})
     return row, clock_setting(nvml, index)
-
-
-def _silent(index: int, fault: str) -> GpuTelemetry:
-    readings = {key: Reading(None, "timeout") for key in KEYS}
-    return GpuTelemetry(index, None, f"GPU {index}", None, readings, problem=f"{fault} {_REMEDY}")
 
 
 # -------------------------------------------------------------------- versions and clocks

@@ -184,20 +184,15 @@ def _rounds(loop: LoopProcess, gate: Gate, max_seconds: float, tell: Callable[[s
     ratio: CostRatio | None = None
     while time.monotonic() < ends_s and not (ratio is not None and ratio.is_settled):
         first_on = len(pairs) % 2 == 1  # alternate the order, so that a drift affects both alike
-        times_ns = {on: _timed(loop, gate, on=on) for on in (first_on, not first_on)}
+        times_ns: dict[bool, float] = {}
+        for on in (first_on, not first_on):
+            (gate.let_go if on else gate.hold)()
+            times_ns[on] = loop.block()
         pairs.append((times_ns[False], times_ns[True]))
         ratio = cost_ratio(pairs)
         width = "" if ratio is None else f", ± {ratio.half_width * 100:.2f} %"
         tell(f"Round {len(pairs)}{width}, {max(0.0, ends_s - time.monotonic()):.0f} s left")
     return MeasuredCost(loop.label, len(pairs), ratio, tuple(pairs))
-
-
-def _timed(loop: LoopProcess, gate: Gate, *, on: bool) -> float:
-    if on:
-        gate.let_go()
-    else:
-        gate.hold()
-    return loop.block()
 
 
 # -------------------------------------------------------------------- cost

@@ -122,17 +122,14 @@ class _Veil:
             for item in value:
                 self.learn(item, key)
         elif isinstance(value, str):
-            self._note(key, value)
-
-    def _note(self, key: str, text: str) -> None:
-        if key in _HOSTS:
-            self.hosts.add(text)
-        elif key == "user":
-            self.people.add(text)
-        elif key == "uuid":
-            self._alias(text)
-        if "/" in text:
-            self.people.update(_HOME.findall(text))
+            if key in _HOSTS:
+                self.hosts.add(value)
+            elif key == "user":
+                self.people.add(value)
+            elif key == "uuid":
+                self._alias(value)
+            if "/" in value:
+                self.people.update(_HOME.findall(value))
 
     def settle(self) -> None:
         """Prepare `covered`, once all names are known."""

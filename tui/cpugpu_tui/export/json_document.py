@@ -198,7 +198,7 @@ def _fault(run: ExportedRun) -> str | None:
     ids = started.run_id, started.series_id
     if not all(map(_ID.fullmatch, ids)) or len(started.run_id) < _LEAST_ID:
         return "invalid id of a run or series"
-    if not all(_holds(event) for event in run.events):
+    if not all(0 <= clock <= _MOST for each in run.events for clock in (each.seq, each.wall_ns, each.mono_ns)):
         return "a time stamp is out of range"
     for event in run.events:
         if isinstance(event, DeviceSampled) and min(chain([event.watched_ns], *event.samples.values())) < 0:
@@ -209,10 +209,6 @@ def _fault(run: ExportedRun) -> str | None:
     if fact is not None:
         return f"{fact!r} in the environment has the wrong type"
     return _stray_case(run, started.plan.cases)
-
-
-def _holds(event: Event) -> bool:
-    return all(0 <= clock <= _MOST for clock in (event.seq, event.wall_ns, event.mono_ns))
 
 
 def _stray_case(run: ExportedRun, cases: tuple[Case, ...]) -> str | None:

@@ -93,9 +93,7 @@ def check_file(path: Path) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
         if not _is_special(path):
             _require_ours(path)
-            draft, descriptor = _draft(_behind_links(path))
-            os.close(descriptor)
-            draft.unlink()
+            _try(_behind_links(path))
 
 
 def _require_ours(path: Path) -> None:
@@ -125,9 +123,7 @@ def check_folder(path: Path) -> None:
         raise UsageError(f"{path} is a file, not a folder.", "Give the path of a folder.")
     make_folder(path)
     with explained(path):
-        draft, descriptor = _draft(path / "check")
-        os.close(descriptor)
-        draft.unlink()
+        _try(path / "check")
 
 
 def make_folder(path: Path) -> None:
@@ -163,7 +159,8 @@ def write(path: Path, chunks: Iterable[bytes]) -> None:
                 stream.writelines(chunks)
                 stream.flush()
                 os.fsync(stream.fileno())
-            _keep_mode(place, draft)
+            with suppress(OSError):  # no such file yet, or a file system without modes
+                os.chmod(draft, stat.S_IMODE(place.stat().st_mode))
             os.replace(draft, place)
         except BaseException:
             with suppress(OSError):
@@ -200,6 +197,13 @@ def _is_locked_elsewhere(descriptor: int) -> bool:
     return False
 
 
+def _try(place: Path) -> None:
+    """Create a temporary file beside `place`, and delete it."""
+    draft, descriptor = _draft(place)
+    os.close(descriptor)
+    draft.unlink()
+
+
 def _draft(place: Path) -> tuple[Path, int]:
     """Create the temporary file that will be renamed to `place`. It is hidden, and no viewer opens its suffix."""
     path = place.with_name(f".export-{secrets.token_hex(6)}.tmp")
@@ -207,11 +211,6 @@ def _draft(place: Path) -> tuple[Path, int]:
     # The app's own data folder is private.
     mode = 0o600 if paths.data_dir().resolve() in path.resolve().parents else 0o666
     return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-
-
-def _keep_mode(place: Path, draft: Path) -> None:
-    with suppress(OSError):  # no such file yet, or a file system without modes
-        os.chmod(draft, stat.S_IMODE(place.stat().st_mode))
 
 
 def _behind_links(path: Path) -> Path:

@@ -137,15 +137,12 @@ class LiveTensorboard:
             self._run = ExportedRun((state.run,))
             make_folder(self._folder / self._run.file_stem)
         for point in points(state, state.rows[event.case], event.wall_ns):
-            self._series_of(self._run, point).add(point)
-
-    def _series_of(self, run: ExportedRun, point: Scalar) -> _LiveSeries:
-        name = folder_of(point)
-        if name not in self._files:
-            make_folder(self._folder / run.file_stem / name)
-            path = self._folder / run.file_stem / name / file_name(run)
-            self._files[name] = _LiveSeries(path, run.started.wall_ns)
-        return self._files[name]
+            name = folder_of(point)
+            if name not in self._files:
+                folder = self._folder / self._run.file_stem / name
+                make_folder(folder)
+                self._files[name] = _LiveSeries(folder / file_name(self._run), state.run.wall_ns)
+            self._files[name].add(point)
 
     def close(self) -> None:
         """Close the files. May be called repeatedly."""

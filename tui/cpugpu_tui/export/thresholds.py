@@ -316,7 +316,10 @@ def rendered(name: str, thresholds: Thresholds) -> str:
         UsageError: two thresholds would have the same name in C and in the environment.
     """
     if name == "json":
-        return _json(thresholds)
+        head = {"format": FORMAT, "version": VERSION, "made": thresholds.made, "made_by": f"cpugpu-tui {__version__}",
+                "machine": thresholds.machine}  # fmt: skip
+        lines = ",\n".join(json.dumps(each._asdict(), ensure_ascii=False) for each in thresholds.entries)
+        return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "thresholds": [\n{lines}\n]}}\n'
     names: dict[str, Threshold] = {}
     several = {each.operation for each in thresholds.entries if not each.best}
     for each in thresholds.entries:
@@ -326,13 +329,6 @@ def rendered(name: str, thresholds: Thresholds) -> str:
                 raise UsageError(f"{known.operation!r} and {each.operation!r} have the same name, {identifier}.",
                                  "Rename one of them, or use --format json.")  # fmt: skip
     return _header(names, thresholds) if name == "c" else _variables(names, thresholds)
-
-
-def _json(thresholds: Thresholds) -> str:
-    head = {"format": FORMAT, "version": VERSION, "made": thresholds.made, "made_by": f"cpugpu-tui {__version__}",
-            "machine": thresholds.machine}  # fmt: skip
-    lines = ",\n".join(json.dumps(each._asdict(), ensure_ascii=False) for each in thresholds.entries)
-    return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "thresholds": [\n{lines}\n]}}\n'
 
 
 def _identifier(each: Threshold, variant: str) -> str:

@@ -113,16 +113,12 @@ def doctor(given: HealthGiven) -> None:
     else:
         for line in finding_lines(found):
             _tell(line)
-        _tell(f"{len(failed)} of {len(seen.state.hosts)} hosts failed. {_clean(found, len(answered))}")
+        clean = len(answered) - len({host for host, finding in found if finding.verdict in ("fail", "warn")})
+        others = f"On {clean} of the other {len(answered)}, no check failed or warned."
+        _tell(f"{len(failed)} of {len(seen.state.hosts)} hosts failed. {others}")
     _write(given.metrics, doctor_gauges(seen.state, found))
     is_bad = any(each.finding.verdict == "fail" for each in found)
     raise typer.Exit(seen.exit_code(is_bad=is_bad, failed=failed))
-
-
-def _clean(found: Iterable[HostFinding], hosts: int) -> str:
-    """Return on how many hosts all checks are ok."""
-    troubled = {host for host, finding in found if finding.verdict in ("fail", "warn")}
-    return f"On {hosts - len(troubled)} of the other {hosts}, no check failed or warned."
 
 
 def finding_lines(found: Iterable[HostFinding]) -> list[str]:

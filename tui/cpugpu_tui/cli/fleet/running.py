@@ -203,16 +203,12 @@ def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStan
     remarks = [", ".join(filter(None, (row.remarks(common[row.host]), standing.mark(row)))) for row in rows]
     columns = [("case" if several else "size", several), ("host", True), ("GPU", True), ("CPU", False)]
     columns += [("GPU time", False), ("kernels", False), ("speedup", False), ("faster", True), ("remarks", True)]
-    cells = [[*case_cells(row, several=several), remark] for row, remark in zip(rows, remarks, strict=True)]
+    cells = [
+        [(f"{row.whole.case.name} " if several else "") + size_text(row.whole.case.size), row.host,
+         NONE if row.gpu is None else row.gpu.name.removeprefix("cuda:"), *(row.text(key) for key in TIMED), remark]
+        for row, remark in zip(rows, remarks, strict=True)
+    ]  # fmt: skip
     return table_of(columns, cells) if any(remarks) else table_of(columns[:-1], [row[:-1] for row in cells])
-
-
-def case_cells(row: FleetRow, *, several: bool) -> list[str]:
-    """Return the cells of one row, without its remarks."""
-    case = row.whole.case
-    name = f"{case.name} " if several else ""
-    gpu = NONE if row.gpu is None else row.gpu.name.removeprefix("cuda:")
-    return [f"{name}{size_text(case.size)}", row.host, gpu, *(row.text(key) for key in TIMED)]
 
 
 def hosts_table(state: FleetState) -> Table:

@@ -92,22 +92,18 @@ def resume_run(given: Given, preset: str | None = None) -> int:
             outputs.check()
             own = words_for(plan, map(str, given.workloads or ()))
             check_unchanged(plan)
-            _require_python(run, named_python)
+            # The run may come from someone else's export, whose interpreter must not start unless it is named here.
+            used = run.started.environment.get("python_option")
+            if used and named_python is None:
+                raise UsageError(
+                    f"Run {run.summary.number} was measured with --python {printable(str(used))}.", "Add this option."
+                )
         worker = str(run.started.environment.get("worker") or "process")
         python = found_python(named_python, worker, plan.simulation)
         with closing(Agents(python, worker, simulated=plan.simulation is not None, own=own)) as agents:
             session = Session.resumed(run, agents, outbox, given.case_timeout, given.context.obj)
             code = one_run.run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         return save_rest(outbox, code or outputs.exit_code)
-
-
-def _require_python(run: Unfinished, python: str | None) -> None:
-    """Refuse to start an interpreter that the user did not name: the run may come from someone else's export."""
-    used = run.started.environment.get("python_option")
-    if used and python is None:
-        raise UsageError(
-            f"Run {run.summary.number} was measured with --python {printable(str(used))}.", "Add this option."
-        )
 
 
 def _wanted(store: Store, names: Sequence[str], preset: str | None) -> Unfinished:
