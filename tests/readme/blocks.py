@@ -39,7 +39,7 @@ FLAGS = {"database": "db"}
 ANNOTATED_SIZES = ("16", "200", "233", "500", "2,048")
 """Rows of the annotated table: the CPU wins, unclear twice, the GPU wins within a wide interval, the last one."""
 
-QUOTED_CLAIMS = ("p1-gpu-millisecond", "p5-copies")
+QUOTED_CLAIMS = ("p1-gpu-millisecond", "p5-wide")
 
 _BLOCK = re.compile(r"(<!-- make readme: ([a-z-]+) -->\n)(?:.+\n)*")
 _LAST_BLOCK = re.compile(r"(<!-- make readme to the end: ([a-z-]+) -->\n)[\s\S]*")

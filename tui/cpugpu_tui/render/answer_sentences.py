@@ -21,7 +21,19 @@ from cpugpu_tui.render.crossover_words import (
 )
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import Printed, SweepReport
-from cpugpu_tui.report.segments import ALL_EQUAL, ALWAYS, CPU, EQUAL, GPU, NEVER, NONE_TIMED, NOT_DECIDED, UP_TO, Size
+from cpugpu_tui.report.segments import (
+    ALL_EQUAL,
+    ALWAYS,
+    CPU,
+    EQUAL,
+    GPU,
+    NEVER,
+    NONE_TIMED,
+    NOT_DECIDED,
+    UNSURE,
+    UP_TO,
+    Size,
+)
 
 
 def sentences(found: SweepReport) -> tuple[str, ...]:
@@ -86,7 +98,8 @@ def at_text(size: Size, subject: str, rival: str = "") -> str:
     if size.judgement == EQUAL:
         return f"{at} {subject} is as fast as {rival or 'the CPU'} ({WITHIN})"
     if size.rounds is not None and found.low is None:
-        few = "" if size.winner is not None else ", too few to judge"
+        few = ", not sure enough" if size.reason == UNSURE else ", too few to judge"
+        few = "" if size.winner is not None else few
         return f"{at} {subject} was {range_words(*size.rounds)}{than} in {count_of(found.rounds, 'round')}{few}"
     shown = printed_interval(found, is_inverse=found.speedup < 1)
     if size.winner is None:

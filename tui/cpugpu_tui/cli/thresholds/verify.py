@@ -96,7 +96,8 @@ def verify(given: VerifyGiven) -> None:
     sizes = {each[:5]: _telling(each, [state.rows[key] for key in keys]) for each, keys in cases.items()}
     try:  # before it is printed: after a signal there is little time
         kept = coverage(files.add_sizes(given.file, sizes))
-        added = f"Added these sizes to {given.file}. One that contradicts an answer leaves a gap. {kept}"
+        gap = "One that contradicts an answer, or is too unsure for it, leaves a gap."
+        added = f"Added these sizes to {given.file}. {gap} {kept}"
     except CpuGpuError as error:  # read-only; what was found is printed
         added = f"The sizes were not added. {error}"
     _print(found, whole, is_kept=is_kept, as_json=given.json)
