@@ -3,9 +3,9 @@
 import pytest
 
 from cpugpu_tui.workloads import Setting, Workload, find
+from cpugpu_tui.workloads import mnist_data as data
 from cpugpu_tui.workloads.contract import layers
-from cpugpu_tui.workloads.mnist import data
-from cpugpu_tui.workloads.mnist.mlp import Network, evaluate, fit
+from cpugpu_tui.workloads.mnist_networks import Network, evaluate, fit
 
 pytestmark = pytest.mark.gpu
 GPU = "cuda:0"

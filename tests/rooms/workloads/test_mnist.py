@@ -13,9 +13,9 @@ import torch
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import Setting, Workload, find
+from cpugpu_tui.workloads import mnist_data as data
 from cpugpu_tui.workloads.contract import layers
-from cpugpu_tui.workloads.mnist import data
-from cpugpu_tui.workloads.mnist.mlp import Network, evaluate, fit
+from cpugpu_tui.workloads.mnist_networks import Network, evaluate, fit
 
 
 class Told:
@@ -141,7 +141,7 @@ def test_a_network_that_learns_wrong_is_noticed(monkeypatch):
     item = find("mnist-mlp")
     inputs = item.inputs(32, torch.float32, torch.Generator().manual_seed(1))
     reference = item.reference("eager", tuple(t.double() if t.is_floating_point() else t for t in inputs))
-    monkeypatch.setattr("cpugpu_tui.workloads.mnist.mlp.LEARNING_RATE", 2e-3)
+    monkeypatch.setattr("cpugpu_tui.workloads.mnist_networks.LEARNING_RATE", 2e-3)
     wrong = item.checked("eager", item.place("eager", inputs, "cpu"))
     assert float((wrong.double() - reference).norm() / reference.norm()) > item.tolerance("float32")
 

@@ -112,7 +112,7 @@ class FleetGate:
 
 def judge_fleet(state: FleetState, baselines: Sequence[Series], limits: Mapping[str, float]) -> FleetGate:
     """Judge every GPU that has runs; `limits` is metric → 0.05 for 5 %. All verdicts of the fleet share one level."""
-    count = sum(len(each.gpus) for each in state.hosts.values())
+    count = sum(len(each.run.gpus) for each in state.hosts.values())
     gates = [gate for each in state.hosts.values() for gate in _gates_of(each, baselines, limits, count)]
     return FleetGate(state, tuple(gates), limits)
 
@@ -120,9 +120,9 @@ def judge_fleet(state: FleetState, baselines: Sequence[Series], limits: Mapping[
 def _gates_of(
     each: HostState, baselines: Sequence[Series], limits: Mapping[str, float], count: int
 ) -> Iterator[GpuGate]:
-    if not each.gpus and not each.in_trouble:
+    if not each.run.gpus and not each.in_trouble:
         yield GpuGate(each.host.host, "–", "no GPU", None, trouble=each.run.no_gpu or "This host has no GPU.")
-    for index, device in enumerate(each.gpus):
+    for index, device in enumerate(each.run.gpus):
         blank = GpuGate(each.host.host, device.name, device.label, None)
         new = Series(blank.name, tuple(view(run, index) for run in each.runs))
         base = baseline_for(device.label, baselines)

@@ -71,7 +71,7 @@ def fleet_rows(state: FleetState) -> list[FleetRow]:
 def host_rows(each: HostState) -> Iterator[FleetRow]:
     """Yield a host's cases on each of its GPUs, or on its CPU if it has no GPU."""
     for row in each.run.rows.values():
-        for gpu in each.gpus or (None,):
+        for gpu in each.run.gpus or (None,):
             yield FleetRow(each.host.host, each.run, gpu, row, _why(each, row))
 
 
@@ -88,7 +88,7 @@ def _why(each: HostState, row: Row) -> str:
 
 def machine_text(each: HostState) -> str:
     """Return a host's GPUs, `4 × NVIDIA H200`, or its processor without a GPU; empty until known."""
-    labels = [device.label for device in each.gpus]
+    labels = [device.label for device in each.run.gpus]
     if labels:
         return ", ".join(counted(labels))
     cpu = next((device.label for device in each.run.devices if device.is_cpu), "")
@@ -133,7 +133,7 @@ def host_data(each: HostState) -> dict[str, Any]:
     return {
         "host": each.host.host, "launcher": each.host.launcher, "tags": list(each.host.tags), "state": each.state,
         "message": each.message or None, "remedy": each.remedy or None,
-        "gpus": [{"device": gpu.name, "label": gpu.label, "uuid": gpu.uuid} for gpu in each.gpus],
+        "gpus": [{"device": gpu.name, "label": gpu.label, "uuid": gpu.uuid} for gpu in each.run.gpus],
         "cases": len(each.run.rows), "settled": each.run.settled, "failed": each.failed,
         "skipped": each.run.skipped,
         "runs": numbers_of(each), "run_ids": [run.run_id for run in each.runs],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import STOP_REQUESTED, CpuGpuError, NoTorchError, ProtocolError
-from cpugpu_tui.model import Plan, RunFinished
+from cpugpu_tui.model import Plan
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.fleet_state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
 from cpugpu_tui.session.planning import nth_plan
@@ -37,9 +37,6 @@ CONNECTING_AT_ONCE = 16
 
 WAITING_EVENTS = 2_000
 """Most events that wait for the listener. Sessions with more wait, so memory stays bounded."""
-
-INTERNAL_ERROR = "Internal error"
-"""Beginning of the message about a bug of this program."""
 
 SEEDS_APART = 1_000
 """Distance between the seeds of two simulated hosts; within a series the seed grows by one for each run."""
@@ -78,8 +75,6 @@ class Fleet:
         self._lock = threading.RLock()
         self._live: dict[str, Session] = {}
 
-    # ---------------------------------------------------------------- requests
-
     @property
     def stopping(self) -> bool:
         """Whether a stop was requested."""
@@ -102,8 +97,6 @@ class Fleet:
     def _sessions(self) -> list[Session]:
         with self._lock:
             return list(self._live.values())
-
-    # ---------------------------------------------------------------- the run
 
     def run(self, deliver: Deliver) -> None:
         """Run on all hosts. A failure of a host is its last `HostChanged`, not an exception.
@@ -145,7 +138,7 @@ class Fleet:
         except CpuGpuError as error:
             tell(_changed(error))
         except Exception as error:  # noqa: BLE001 - a failure on one host, bugs included, must not stop the others
-            tell(HostChanged(CRASHED, f"{INTERNAL_ERROR} on {host.host}: {error!r}.", "Please report it."))
+            tell(HostChanged(CRASHED, f"Internal error on {host.host}: {error!r}.", "Please report it."))
         finally:
             self._queue.put(None)
 
@@ -206,7 +199,13 @@ class Fleet:
         session.saver.tag(host.tags)
         if self._kill.is_set() and finished.status == "failed":
             return _STOPPED  # the failure comes from our kill
-        return _ended(finished, session.error)
+        if finished.status == "done":
+            return HostChanged(DONE)
+        if finished.status == "stopped":
+            return HostChanged(STOPPED, finished.message or STOP_REQUESTED, finished.remedy)
+        if session.error is not None:
+            return _changed(session.error)
+        return HostChanged(FAILED, finished.message or "The run failed.", finished.remedy)
 
 
 _STOPPED = HostChanged(STOPPED, STOP_REQUESTED)
@@ -217,17 +216,6 @@ def facts_of(host: Host | None, fleet_id: str = "") -> dict[str, Any]:
     fleet = {"fleet": fleet_id} if fleet_id else {}
     file = {"hosts_file": host.file} if host is not None and host.file else {}
     return {} if host is None else {**fleet, "fleet_host": host.host, "launcher": host.launcher, **file}
-
-
-def _ended(finished: RunFinished, error: CpuGpuError | None) -> HostChanged:
-    """Return the state of a host after its run."""
-    if finished.status == "done":
-        return HostChanged(DONE)
-    if finished.status == "stopped":
-        return HostChanged(STOPPED, finished.message or STOP_REQUESTED, finished.remedy)
-    if error is not None:
-        return _changed(error)
-    return HostChanged(FAILED, finished.message or "The run failed.", finished.remedy)
 
 
 def _changed(error: CpuGpuError) -> HostChanged:

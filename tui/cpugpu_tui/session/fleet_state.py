@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
+from cpugpu_tui.model import Event, RunFinished, RunStarted
 from cpugpu_tui.model.quantities import count_of, joined
 from cpugpu_tui.state.folding import MeasuredRun, measured_state
 from cpugpu_tui.state.state import RunState
@@ -69,11 +69,6 @@ class HostState:
     def failed(self) -> int:
         """Number of cases that failed in all its runs."""
         return self.failed_before + self.run.failed
-
-    @property
-    def gpus(self) -> tuple[Device, ...]:
-        """Its GPUs, as its agent reported them."""
-        return self.run.gpus
 
     @property
     def why(self) -> str:
@@ -149,12 +144,16 @@ class FleetState:
         for each in self.hosts.values():
             if each.run.run is not None and not each.run.simulated:
                 by_machine.setdefault(str(each.run.run.environment.get("hostname")), []).append(each)
-        return tuple(
-            f"{some_of([each.host.host for each in group])} are one machine ({machine}), and their runs overlapped. "
-            "CPU times are too long. Time them one after another with --at-once 1."
-            for machine, group in by_machine.items()
-            if _overlap(group)
-        )
+        found = []
+        for machine, group in by_machine.items():
+            names = [each.host.host for each in group]
+            shown = [*names[:2], f"{len(names) - 2} others"] if len(names) > 4 else names
+            if _overlap(group):
+                found.append(
+                    f"{joined(shown)} are one machine ({machine}), and their runs overlapped. CPU times are too long. "
+                    "Time them one after another with --at-once 1."
+                )
+        return tuple(found)
 
     @property
     def sentence(self) -> str:
@@ -164,12 +163,6 @@ class FleetState:
         failed = sum(each.failed for each in self.hosts.values())
         cases = f"; {count_of(failed, 'case')} failed" if failed else ""
         return f"{count_of(len(self.hosts), 'host')}: {said}{cases}."
-
-
-def some_of(names: Sequence[str]) -> str:
-    """Return `a, b and c`; for more than four names the first two and the number of others."""
-    shown = [*names[:2], f"{len(names) - 2} others"] if len(names) > 4 else list(names)
-    return joined(shown)
 
 
 def _overlap(hosts: Iterable[HostState]) -> bool:

@@ -6,7 +6,7 @@ from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
 
 # Importing registers.
-from cpugpu_tui.workloads import elementwise, jacobian, matmul, mnist, transfer, vector_dot  # noqa: F401
+from cpugpu_tui.workloads import elementwise, jacobian, matmul, mnist_networks, transfer, vector_dot  # noqa: F401
 from cpugpu_tui.workloads.contract import REGISTRY, AsWritten, Costs, Report, Setting, Step, Workload, workload
 from cpugpu_tui.workloads.families import data, linear_algebra, networks, tables, transformers, vision  # noqa: F401
 from cpugpu_tui.workloads.presets import PRESETS, Part, Preset

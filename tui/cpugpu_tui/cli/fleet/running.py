@@ -128,7 +128,7 @@ class Seen:
 
     def uuid(self, host: str, device: str) -> str | None:
         """Return the UUID of a GPU."""
-        return next((gpu.uuid for gpu in self.state.hosts[host].gpus if gpu.name == device), None)
+        return next((gpu.uuid for gpu in self.state.hosts[host].run.gpus if gpu.name == device), None)
 
     def failed(self, without: set[str]) -> list[HostState]:
         """Return the hosts that failed, or did not answer and are not among these."""

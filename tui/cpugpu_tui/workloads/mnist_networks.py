@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from cpugpu_tui.workloads import mnist_data
 from cpugpu_tui.workloads.contract import CLOCK_FAIR, AsWritten, Report, Step, Workload, layers, workload
-from cpugpu_tui.workloads.mnist import data
-from cpugpu_tui.workloads.mnist.data import Digits
+from cpugpu_tui.workloads.mnist_data import Digits
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +58,7 @@ class Mlp(Workload):
         """Return images [batch, 784] in 0..1, labels, then weight and bias of each layer, drawn as in torch.nn."""
 
         batch, *widths = self.layout(n)
-        images, labels = data.batch(self.setting, batch, generator)
+        images, labels = mnist_data.batch(self.setting, batch, generator)
         return images.to(dtype), labels, *layers(dtype, generator, *widths)
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
@@ -108,13 +108,13 @@ class Mlp(Workload):
 
     def prepare_written(self, variant: str, n: int, device: str) -> None:
         """Load and scale the images, which P5 does before its clock starts."""
-        data.load(self.setting)
+        mnist_data.load(self.setting)
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
         """Build the network and its optimiser, train, evaluate."""
         import torch
 
-        digits = data.load(self.setting)
+        digits = mnist_data.load(self.setting)
         batch, *widths = self.layout(n)
         weights = layers(dtype, torch.Generator().manual_seed(1), *widths)
         network, epochs = Network(weights, device), EPOCHS[self.setting.scale]
@@ -132,7 +132,7 @@ class Mlp(Workload):
 
     def written_operations(self, n: int) -> int:
         """Return the training steps, without the evaluation (1 % of the work)."""
-        images = data.COUNTS[self.setting.scale][0]
+        images = mnist_data.COUNTS[self.setting.scale][0]
         return EPOCHS[self.setting.scale] * -(-images // self.layout(n)[0]) if self.as_written else 0
 
     def flops(self, n: int) -> float:
@@ -149,7 +149,7 @@ class Mlp(Workload):
 
     def memory_bytes(self, n: int, itemsize_bytes: int) -> float:
         """Return the memory of the whole data set, which is on the host, of copies of the batch, and of the network."""
-        images_bytes = float(LOADING_BYTES * PIXELS * sum(data.COUNTS[self.setting.scale]))
+        images_bytes = float(LOADING_BYTES * PIXELS * sum(mnist_data.COUNTS[self.setting.scale]))
         batch = BATCHES * self.layout(n)[0] * PIXELS * itemsize_bytes
         return images_bytes + batch + self.bytes_moved(n, itemsize_bytes)
 

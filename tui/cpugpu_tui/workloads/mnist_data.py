@@ -19,6 +19,7 @@ from cpugpu_tui.workloads.contract import Setting
 if TYPE_CHECKING:
     import torch
 
+
 IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 TRAIN, TEST = "train", "t10k"
 
