@@ -46,12 +46,8 @@ class Consent:
         if not plan.codes:
             then(plan)
             return
-        from cpugpu_tui.session.typed_code import as_of_now
-
-        try:
-            present = _with_hashes(plan, lambda code: as_of_now(code).sha256)
-        except UsageError as error:
-            self._app.change(problem=error)
+        present = self._as_of_now(plan)
+        if present is None:
             return
         pairs = zip(plan.codes, present.codes, strict=True)
         files = dict.fromkeys(new.target[0] for old, new in pairs if old.sha256 != new.sha256)
@@ -72,19 +68,25 @@ class Consent:
             if not yes:
                 return
             # A file may be edited while it is read here. What runs is what was shown, so the new text is asked about.
-            try:
-                is_as_shown = _with_hashes(plan, lambda code: as_of_now(code).sha256) == present
-            except UsageError as error:
-                self._app.change(problem=error)
-                return
-            if is_as_shown:
+            now = self._as_of_now(plan)
+            if now == present:
                 run()
-            else:
+            elif now is not None:
                 self.ask(present, then, since="while you read it")
 
         own = self._app.state.environment.get("interpreter", sys.executable)
         question = CodeQuestion(present.codes, changed, since, own if own != sys.executable else None)
         self._app.push_screen(question, answered)
+
+    def _as_of_now(self, plan: Plan) -> Plan | None:
+        """Return a plan with the present hashes of its files; None if one cannot be read, which is shown."""
+        from cpugpu_tui.session.typed_code import as_of_now
+
+        try:
+            return _with_hashes(plan, lambda code: as_of_now(code).sha256)
+        except UsageError as error:
+            self._app.change(problem=error)
+            return None
 
 
 def _text_of(code: OwnCode) -> OwnCode:

@@ -115,14 +115,10 @@ class Bridge:
     def calibrate(self, plan: Plan) -> None:
         """Calibrate the machine; the run on the screen stays. Runs on the worker thread `run`."""
         self._wait_for_quiet()
-        self.backend.end_survey()
         session = self.backend.session(plan, None, None)
         measured: list[Ceilings] = []
         remark = ""
-        with self._lock:
-            self._session, stopped = session, self._stop
-        if stopped:
-            session.stop()
+        self._use(self.repeat_number, session)
 
         def deliver(event: Event) -> None:
             nonlocal remark
@@ -154,7 +150,6 @@ class Bridge:
         from cpugpu_tui.session.planning import nth_plan
 
         self._wait_for_quiet()
-        self.backend.end_survey()
         series_id: str | None = None
         with self._series():
             for number in range(1, repeats + 1):
@@ -172,7 +167,6 @@ class Bridge:
         from cpugpu_tui.ui.live.duet import DuetView
 
         self._wait_for_quiet()
-        self.backend.end_survey()
 
         def begin(number: int, duet: Duet, agents: Sequence[Agents]) -> None:
             self.backend.join(duet, agents)
@@ -214,10 +208,11 @@ class Bridge:
             self._post(messages.SeriesEnded())
 
     def _wait_for_quiet(self) -> None:
-        """Wait until everything is open and no thread reads the history or tries interpreters."""
+        """Wait until everything is open and no thread reads the history, tries interpreters or asks for devices."""
         self._opened.wait()
         with self._reading, self._searching:
             pass
+        self.backend.end_survey()
 
     @contextmanager
     def between_runs(self) -> Iterator[SavedRuns]:

@@ -209,13 +209,6 @@ def _cell(key: str, row: render_fleet.FleetRow, width: int, glyphs: Glyphs) -> t
     return f" {cut(word, cells, glyphs)}", {"GPU": "gpu", "CPU": "cpu"}.get(word, "muted")
 
 
-def title_text(state: FleetState, width: int, *, stopping: bool) -> str:
-    """Return the state of a fleet in one line: hosts, and cases where they fit."""
-    counts = ", ".join(f"{count} {word}" for word, count in state.counts.items())
-    text = f"{'stopping: ' if stopping and not state.is_over else ''}{counts}"
-    return text if width < NARROW else f"{text}; {state.cases_text}"
-
-
 class FleetList(ListPage):
     """A list of hosts or cases, and the host under the cursor."""
 
@@ -239,8 +232,10 @@ class FleetList(ListPage):
 
     def page_title(self) -> Spans:
         """Return the state of the fleet."""
-        text = title_text(self.fleet, self.size.width, stopping=self.state.situation.stopping)
-        return (("Fleet ", "title"), (f" {text}", "text"))
+        is_stopping = self.state.situation.stopping and not self.fleet.is_over
+        counts = ", ".join(f"{count} {word}" for word, count in self.fleet.counts.items())
+        cases = "" if self.size.width < NARROW else f"; {self.fleet.cases_text}"
+        return (("Fleet ", "title"), (f" {'stopping: ' if is_stopping else ''}{counts}{cases}", "text"))
 
     def page_tags(self) -> Spans:
         """Return the tag of a simulated fleet."""
