@@ -106,13 +106,11 @@ def title_parts(changes: Changes, run: RunState, *, alone: bool, has_change: boo
 # ------------------------------------------------------------------ detail
 
 
-def change_lines(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
+def change_lines(changes: Changes, run: RunState, row: Row, width: int) -> list[Spans]:
     """Return sentences about earlier runs and this series; empty if there is only this run."""
-    found = changes.of(run, row) if changes is not None else ()
-    lines: list[Spans] = []
-    for each in found:
-        lines += [line for text, role in _sentences(each) for line in wrapped(text, width, role)]
-    if not lines or changes is None:
+    told = (sentence for each in changes.of(run, row) for sentence in _sentences(each))
+    lines = [line for text, role in told for line in wrapped(text, width, role)]
+    if not lines:
         return []
     heading = changes.heading if changes.base is not None else "Runs of this series"
     return [*wrapped(heading, width, "title"), *lines]

@@ -173,14 +173,9 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
     for each in found.differences:
         text = f"{each.what}: {each.base} {glyphs.arrow} {each.new}"
         lines += wrapped(spelled(printable(text), glyphs), width, "warn" if each.is_hardware else "text")
-    if not lines:
-        lines += wrapped(comparison.NOTHING_DIFFERS, width, "muted")
-    lines.append(())
-    lines += table_lines(found.shared, width, glyphs)
-    lines.append(())
-    for sentence in comparison.summary(found):
-        lines += wrapped(spelled(sentence, glyphs), width)
-    return lines
+    lines = lines or wrapped(comparison.NOTHING_DIFFERS, width, "muted")
+    told = (wrapped(spelled(sentence, glyphs), width) for sentence in comparison.summary(found))
+    return [*lines, (), *table_lines(found.shared, width, glyphs), (), *(line for each in told for line in each)]
 
 
 def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Spans]:

@@ -224,11 +224,9 @@ class Form(Box[T]):
 
     def fact_lines(self, facts: Mapping[str, tuple[str, str]]) -> list[Spans]:
         """Return the lines of label → (text, role)."""
-        lines: list[Spans] = []
-        for label, (text, role) in facts.items():
-            rows = wrapped(spelled(text, self._glyphs), self.width - LABEL_WIDTH, role)
-            lines += labelled(label, rows, LABEL_WIDTH)
-        return lines
+        rows = {label: wrapped(spelled(text, self._glyphs), self.width - LABEL_WIDTH, role)
+                for label, (text, role) in facts.items()}  # fmt: skip
+        return [line for label in rows for line in labelled(label, rows[label], LABEL_WIDTH)]
 
 
 class BaselineBox(LineBox[str]):

@@ -193,7 +193,5 @@ def key_lines(groups: Mapping[str, Sequence[tuple[str, str]]], width: int, *, ga
 def two_columns(rows: Sequence[tuple[str, str]], width: int) -> list[Spans]:
     """Return words and their explanations; the explanations are wrapped."""
     cells = max((len(word) for word, _ in rows), default=0) + 2
-    lines: list[Spans] = []
-    for word, text in rows:
-        lines += labelled(word, wrapped(text, width - cells, "muted"), cells, "text")
-    return lines
+    wordings = (labelled(word, wrapped(text, width - cells, "muted"), cells, "text") for word, text in rows)
+    return [line for lines in wordings for line in lines]

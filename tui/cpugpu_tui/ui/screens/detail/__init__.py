@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.model import RECORDED
 from cpugpu_tui.model.quantities import count_of, factor, joined
 from cpugpu_tui.render.crossover_words import WITHIN_START, ends_text
@@ -17,15 +17,13 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.panes.change_cells import change_lines
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
 from cpugpu_tui.ui.panes.status import run_name
 from cpugpu_tui.ui.rows import NOT_SAVED, case_text
 from cpugpu_tui.ui.screens import machine
 from cpugpu_tui.ui.screens.detail import device_times, meaning
 from cpugpu_tui.ui.screens.page import Page
-
-if TYPE_CHECKING:
-    from cpugpu_tui.compare.changes import Changes
 
 MOST_SHOWN = 5
 """Most lines of code for each device."""
@@ -47,11 +45,8 @@ def own_code_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[
 
 
 def _compiled(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    found = compiled_lines(run, row)
-    lines: list[Spans] = [(("Compiled by torch.compile", "title"),)] if found else []
-    for line in found:
-        lines += paragraph(spelled(line, glyphs), width)
-    return lines
+    lines = [line for text in compiled_lines(run, row) for line in paragraph(spelled(text, glyphs), width)]
+    return [(("Compiled by torch.compile", "title"),), *lines] if lines else []
 
 
 TIMED_ONCE = (
@@ -107,7 +102,7 @@ def detail_lines(
     lacks_winner = row.is_starved and len(row.times) > 1
     starved = wrapped("No winner: threads waited for a free core.", width, "warn") if lacks_winner else []
     parts = [_failed(row, width), unsaved, starved, _compared(run, row, width, glyphs),
-             _less_certain(run, row, width), _beside(changes, run, row, width),
+             _less_certain(run, row, width), [] if changes is None else change_lines(changes, run, row, width),
              machine.gpus_lines(run, row, width, glyphs), machine.peers_lines(run, row, width), typed,
              _compiled(run, row, width, glyphs),
              meaning.breakdown_lines(run, row, width, glyphs), meaning.world_lines(run, row, width, glyphs),
@@ -161,15 +156,6 @@ def _compared(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans
     is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
     once = wrapped(TIMED_ONCE, width, "warn") if is_once else []
     return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *meaning.moved_lines(run, row, width, glyphs)]
-
-
-def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
-    """Return the changes against earlier runs and within the series."""
-    if changes is None:
-        return []
-    from cpugpu_tui.ui.panes.change_cells import change_lines
-
-    return change_lines(changes, run, row, width)
 
 
 def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[Spans]]:
