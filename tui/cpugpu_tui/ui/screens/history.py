@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -14,7 +14,7 @@ from textual.worker import get_current_worker
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.render.outcomes import Outcome, outcomes
-from cpugpu_tui.store.filtering import EXAMPLE, parse_while_typed
+from cpugpu_tui.store.filtering import EXAMPLE, RunSummary, parse_while_typed
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -27,9 +27,6 @@ from cpugpu_tui.ui.panes.telemetry.wording import sanitized
 from cpugpu_tui.ui.screens.form import BaselineBox
 from cpugpu_tui.ui.screens.page import ConfirmScreen, ListPage
 from cpugpu_tui.ui.screens.run_line import about, heads, named, run_line, with_baseline
-
-if TYPE_CHECKING:
-    from cpugpu_tui.store import RunSummary
 
 
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.model.quantities import counted, duration, size_text
 from cpugpu_tui.render.outcomes import Outcome
+from cpugpu_tui.store.filtering import RunSummary
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import age_text
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import status_sign
 from cpugpu_tui.ui.panes.telemetry.wording import sanitized
-
-if TYPE_CHECKING:
-    from cpugpu_tui.store import RunSummary
 
 NUMBER, DTYPE, SIZES, CASES, TOOK = 5, 4, 9, 7, 7
 """Cells of the columns with a fixed width."""

@@ -12,10 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from textual.app import App
+from textual.app import App
 
 ONE_PAINT_S = 0.25
 """How long the gate waits for the one paint.
