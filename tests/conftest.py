@@ -135,7 +135,7 @@ def silent_python(tmp_path: Path) -> Path:
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Return a function that writes the config file of this test."""
-    from cpugpu_tui.config.config import config_path
+    from cpugpu_tui.config import config_path
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.helpers.command_line import FAST
 
-from cpugpu_tui.config.config import load_config
+from cpugpu_tui.config import load_config
 from cpugpu_tui.config.config_file import read
 from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.config.validation import TomlError
@@ -185,7 +185,7 @@ def test_a_folder_into_which_nobody_may_look_is_said(tmp_path, words):
     attempt = (
         "import os; from pathlib import Path\n"
         "from cpugpu_tui.errors import UsageError\n"
-        "from cpugpu_tui.config import config, config_file\n"
+        "from cpugpu_tui import config\nfrom cpugpu_tui.config import config_file\n"
         "config.config_path = lambda: Path('closed/config.toml')\n"
         "os.geteuid() or os.setresuid(65534, 65534, 65534)\n"
         "try: config.load_config()\n"

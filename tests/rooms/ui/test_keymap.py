@@ -5,7 +5,7 @@ import os
 import pytest
 from textual.keys import Keys
 
-from cpugpu_tui.config.config import load_config
+from cpugpu_tui.config import load_config
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui.keys import (

@@ -274,7 +274,7 @@ def _usage_error(error: Any) -> UsageError:
             remedy = f"Did you mean `cpugpu-tui {known}`?"
     is_unknown_command = parameter is None and not hasattr(error, "option_name")  # typer has no class for it
     if command.endswith(" config") and is_unknown_command:
-        from cpugpu_tui.config.config import config_path
+        from cpugpu_tui.config import config_path
 
         remedy = f"To change a setting, edit {config_path()}."
     return UsageError(text if text.endswith((".", "?")) else f"{text}.", remedy)
@@ -291,7 +291,7 @@ def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
     is_completion = any(name.endswith("_COMPLETE") for name in os.environ)
     if arguments[:1] == ["config"] or {"-h", "--help", "--version"} & set(arguments) or is_completion:
         return {}
-    from cpugpu_tui.config.config import load_config
+    from cpugpu_tui.config import load_config
 
     found = load_config()
     if found.keys:

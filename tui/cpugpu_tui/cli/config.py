@@ -10,13 +10,12 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
-from cpugpu_tui.config.config import config_path, load_config
+from cpugpu_tui.config import config_path, load_config
 from cpugpu_tui.config.settings import KEYS, origin, resolved
 from cpugpu_tui.errors import print_notice
 from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
-    from cpugpu_tui.config.settings import Config
     from cpugpu_tui.workloads import Preset
 
 commands = typer.Typer()
@@ -43,11 +42,12 @@ def show(given: opt.Given) -> None:
     found = load_config()
     keymap = keymap_of(found.keys).keys
     settings = resolved(found, os.environ)
+    origins = {preset.name: origin(found.lines.get(f"presets.{preset.name}")) for preset in found.presets}
     if given.json:
         for name, setting in settings.items():
             print_json({"key": name, "value": setting.value, "origin": setting.origin})
         for preset in found.presets:
-            print_json({"preset": preset.name, **_preset_data(preset), "origin": _preset_origin(found, preset)})
+            print_json({"preset": preset.name, **_preset_data(preset), "origin": origins[preset.name]})
         lines = {line.command: origin(line.line) for line in found.keys}
         for command, keys in keymap.items():
             print_json({"command": command, "keys": list(keys), "origin": lines.get(command, "default")})
@@ -63,8 +63,7 @@ def show(given: opt.Given) -> None:
         heads = ("workload", "sizes", "dtypes", "threads", "variants")
         data = [(preset, _preset_data(preset)) for preset in found.presets]
         presets = [
-            (preset.name, *(_value_text(each[head]) for head in heads), _preset_origin(found, preset))
-            for preset, each in data
+            (preset.name, *(_value_text(each[head]) for head in heads), origins[preset.name]) for preset, each in data
         ]
         out.print(table_of(("preset", *heads, "set by"), presets))
     if found.keys:
@@ -104,11 +103,6 @@ def _preset_data(preset: Preset) -> dict[str, object]:
         "workload": part.workload, "sizes": list(part.sizes), "dtypes": list(preset.dtypes or ("float32",)),
         "threads": [count or "all" for count in preset.threads or (0,)], "variants": list(part.variants),
     }  # fmt: skip
-
-
-def _preset_origin(found: Config, preset: Preset) -> str:
-    """Return the file and line that define a preset."""
-    return origin(found.lines.get(f"presets.{preset.name}"))
 
 
 def _value_text(value: object) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_answer, print_event, print_json, tell
-from cpugpu_tui.config.config import load_config
+from cpugpu_tui.config import load_config
 
 if TYPE_CHECKING:
     from cpugpu_tui.demo.recording import Recording

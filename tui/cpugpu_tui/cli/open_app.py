@@ -31,8 +31,7 @@ def open_app(
     # Collections during imports take a tenth of the time to the first frame. The app enables them after it.
     gc.disable()
     from cpugpu_tui.cli.running.options import found_python
-    from cpugpu_tui.config import paths
-    from cpugpu_tui.config.config import load_config
+    from cpugpu_tui.config import load_config, paths
     from cpugpu_tui.config.parsing import parse_simulation
     from cpugpu_tui.config.settings import resolved
     from cpugpu_tui.session.own_workloads import offers_installed
@@ -98,7 +97,7 @@ def open_as_configured() -> int:
     """
     gc.disable()  # see `open_app`
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.config.config import load_config
+    from cpugpu_tui.config import load_config
     from cpugpu_tui.config.settings import resolved
 
     settings = resolved(load_config(), os.environ)

@@ -17,7 +17,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_line
-from cpugpu_tui.config.config import load_config
+from cpugpu_tui.config import load_config
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.errors import EXIT_UNFIT, UsageError, print_notice
 from cpugpu_tui.machine.text import printable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -61,15 +62,11 @@ IN_ASCII = str.maketrans(
 
 def print_json(data: dict[str, Any]) -> None:
     """Print one JSON object on a line."""
-    import json
-
     print(json.dumps(data, allow_nan=False))
 
 
 def print_line(data: dict[str, Any]) -> None:
     """Print a JSON object at once, in order with events: both bypass the buffer of Python's text layer."""
-    import json
-
     _write(json.dumps(data, allow_nan=False).encode() + b"\n")
 
 
@@ -87,8 +84,6 @@ def _write(line: bytes) -> None:
 
 def print_answer(state: RunState, **host: str) -> None:
     """Print the run's answer as a line of JSON. It is derived from the events and never read back."""
-    import json
-
     from cpugpu_tui.render.answers import as_data, survey_data
     from cpugpu_tui.state.condition import conditions_data
     from cpugpu_tui.state.recorded_gpu import with_recorded

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui import model
-from cpugpu_tui.config.config import load_config
+from cpugpu_tui.config import load_config
 from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.machine.text import printable

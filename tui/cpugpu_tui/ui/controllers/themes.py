@@ -10,7 +10,7 @@ from typing import Any
 from textual.app import App
 from textual.theme import BUILTIN_THEMES, Theme
 
-from cpugpu_tui.config.config import config_path
+from cpugpu_tui.config import config_path
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.glyphs import Glyphs
