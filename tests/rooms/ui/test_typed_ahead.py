@@ -8,6 +8,7 @@ from tests.helpers.app.saved_runs import app_with, list_runs, stream
 
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.page import ConfirmScreen
 
 
 async def test_what_is_typed_after_quitting_begins_no_run():
@@ -25,6 +26,20 @@ async def test_what_comes_while_the_app_ends_finds_pages_without_widgets_and_doe
         await pilot.app.screen.query("*").remove()  # as the end of the app does, a screen at a time
         pilot.app.leaving.leave()
         pilot.app.change(notice="said too late")
+
+
+async def test_a_box_below_another_one_answers_only_once_it_is_on_top_again():
+    """It closed the box above, and a second enter ended the app with an InvalidStateError."""
+    app, answers = new_app(), []
+    async with opened(app):
+        boxes = [ConfirmScreen(f"{number}?", "yes", "no") for number in range(2)]
+        for box in boxes:
+            await app.push_screen(box, answers.append)
+        await boxes[0].dismiss(True)
+        assert (app.screen, answers) == (boxes[1], [])
+        await boxes[1].dismiss(False)
+        await boxes[0].dismiss(True)
+        assert answers == [False, True]
 
 
 @pytest.mark.parametrize("opens", ["T", "e", ":", "enter", "/", "/x", "?", "m", "K"])

@@ -227,9 +227,10 @@ class Box(ModalScreen[T]):
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close and return the result; do nothing if the box is closed already or covered.
 
-        Textual pops the top screen: a second quick enter closed the main screen, which ended the app.
+        Textual pops the top screen: a second quick enter closed the main screen, which ended the app. Its `is_current`
+        is also true below a box, where a second enter found that the result had been returned.
         """
-        return super().dismiss(result) if self.is_current else AwaitComplete()
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
 
 
 class ConfirmScreen(Box[bool]):
