@@ -12,7 +12,6 @@ from typing import Any
 
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.session.fleet_running import INTERNAL_ERROR
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 SIZES = "64,128"
@@ -86,7 +85,7 @@ class Ended:
     @property
     def has_traceback(self) -> bool:
         """Whether this program failed: it printed a traceback, or reported an internal error."""
-        return "Traceback" in self.err or INTERNAL_ERROR in self.out
+        return "Traceback" in self.err or "Internal error" in self.out
 
 
 def watch(words: list[str], database: Path, deadline_s: float = 120.0) -> Ended:
