@@ -18,7 +18,7 @@ import torch
 from tests.helpers.command_line import FAST, PATIENCE_S, start_in_threads
 
 from cpugpu_tui import CpuGpuError, Result, UnfitError, UsageError, crossover, time_on
-from cpugpu_tui.config.installing import install_remedy
+from cpugpu_tui.config.installing import install_command
 from cpugpu_tui.model import Case, CaseFailed, Device, DevicesFound, Plan, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState
 
@@ -106,13 +106,13 @@ def test_without_matplotlib_the_plot_says_how_to_get_it(searched, monkeypatch, w
 
     def lacking(name, *others):
         if name.startswith("matplotlib"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name=name)
         return ordinary(name, *others)
 
     monkeypatch.setattr(builtins, "__import__", lacking)
     with pytest.raises(UnfitError) as error:
         searched.plot()
-    assert error.value.remedy == install_remedy("plot")
+    assert error.value.remedy == f"Install it with: {install_command('plot')}"
     words(error.value.message)
 
 
