@@ -7,8 +7,18 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from cpugpu_tui.analysis.compare import DUET_BANDS, FASTER, MOST_PAIRS, SLOWER, VISITS, Judged, judge
-from cpugpu_tui.analysis.gating import gated, judge_slowdowns, verdict
+from cpugpu_tui.analysis.compare import (
+    DUET_BANDS,
+    FASTER,
+    MOST_PAIRS,
+    SLOWER,
+    VISITS,
+    Judged,
+    gated,
+    judge,
+    judge_slowdowns,
+    verdict,
+)
 from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, LATENCY

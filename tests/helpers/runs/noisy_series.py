@@ -4,8 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.compare import BANDS, Judged
-from cpugpu_tui.analysis.gating import Gated, gated, judge_slowdowns
+from cpugpu_tui.analysis.compare import BANDS, Gated, Judged, gated, judge_slowdowns
 from cpugpu_tui.analysis.pairs import Pair
 
 BASE = (100.0, 101.0, 99.0, 100.5, 99.5)

@@ -14,14 +14,17 @@ from cpugpu_tui.analysis.compare import (
     FALSE_WORDS,
     FASTER,
     NOT_COMPARABLE,
+    PASSED,
     SAME,
     SLOWER,
     TOO_FEW,
     UNDECIDED,
+    gated,
     grouped,
     judge,
+    judge_slowdowns,
+    verdict,
 )
-from cpugpu_tui.analysis.gating import PASSED, gated, judge_slowdowns, verdict
 from cpugpu_tui.analysis.pairs import Pair, change, together
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY

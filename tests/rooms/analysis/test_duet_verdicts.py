@@ -5,8 +5,20 @@ from dataclasses import replace
 import pytest
 from tests.helpers.bench import planted
 
-from cpugpu_tui.analysis.compare import BANDS, LOOKS, MOST_PAIRS, SLOWER, TOO_FEW, UNDECIDED, VISITS, grouped, judge
-from cpugpu_tui.analysis.gating import PASSED, gated, judge_slowdowns
+from cpugpu_tui.analysis.compare import (
+    BANDS,
+    LOOKS,
+    MOST_PAIRS,
+    PASSED,
+    SLOWER,
+    TOO_FEW,
+    UNDECIDED,
+    VISITS,
+    gated,
+    grouped,
+    judge,
+    judge_slowdowns,
+)
 from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.model import DEVICE, LATENCY
 

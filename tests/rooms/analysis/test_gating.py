@@ -2,8 +2,7 @@
 
 from tests.helpers.runs.noisy_series import BASE, gate, pair
 
-from cpugpu_tui.analysis.compare import SLOWER, TOO_FEW, UNDECIDED
-from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, verdict
+from cpugpu_tui.analysis.compare import FAILED, NOT_JUDGED, PASSED, SLOWER, TOO_FEW, UNDECIDED, verdict
 
 
 def outcomes(pairs, limit=0.05):

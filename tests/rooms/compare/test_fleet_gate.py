@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
 
-from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
-from cpugpu_tui.analysis.gating import FAILED, PASSED
+from cpugpu_tui.analysis.compare import FAILED, PASSED, SLOWER, UNDECIDED
 from cpugpu_tui.cli.running.gate import LIMITS
 from cpugpu_tui.compare.comparison import Series
 from cpugpu_tui.compare.gate import judge_fleet

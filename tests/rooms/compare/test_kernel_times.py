@@ -6,8 +6,7 @@ import pytest
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 from tests.rooms.compare.test_compare_simulated import WANDERING
 
-from cpugpu_tui.analysis.compare import BANDS, TOO_FEW
-from cpugpu_tui.analysis.gating import NOT_JUDGED, PASSED
+from cpugpu_tui.analysis.compare import BANDS, NOT_JUDGED, PASSED, TOO_FEW
 from cpugpu_tui.cli.running.gate import LIMITS
 from cpugpu_tui.compare.comparison import compare_series
 from cpugpu_tui.compare.gate import gate_series, view

@@ -4,6 +4,9 @@ Their variances are moderated: cases of one class of times (device and metric) l
 Five runs on each side give a case 8 degrees of freedom of its own. With 25 cases its interval is then 1.7 times as wide
 as if its variance were known, and 10 % at a noise of 2 % is found in 76 of 100 comparisons only. The variances of a
 class resemble each other, so that each is pulled towards the one they share (Smyth 2004, doi:10.2202/1544-6115.1027).
+
+The gate is the last part: a series passes if no case is slower than the baseline by more than a limit. Undecided is
+not a pass.
 """
 
 from __future__ import annotations
@@ -12,11 +15,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import fmean, variance
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.pairs import SINGLE, Change, Pair, together
-from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.stats import Variance, moderated
 from cpugpu_tui.model import DEVICE, LATENCY
 
 LOOKS = {5: 0.05, 7: 0.15, 10: 0.8}
@@ -122,7 +124,7 @@ def judge(
 ) -> tuple[Judged, ...]:  # fmt: skip
     """Return a verdict for every case and time, in groups if a device has more than `MOST_JUDGED` cases.
 
-    The cases of a device and time lend each other degrees of freedom, see `moderation`. The verdicts share
+    The cases of a device and time lend each other degrees of freedom, see `moderated`. The verdicts share
     `FALSE_WORDS` with those of `sharers` such comparisons, see `shared_level`. A duet is judged at its looks.
     """
     rule = rule or CHANGED
@@ -278,68 +280,91 @@ def _pieces(pairs: list[Pair], length: int) -> list[tuple[Pair, ...]]:
     return [tuple(pairs[start:stop]) for start, stop in pairwise(bounds)]
 
 
-# ------------------------------------------------------------------ moderated variances
+# ------------------------------------------------------------------ the gate
 
 
-LEAST_CASES = 3
-"""Below this number of cases nothing is known of how the variances of a class differ."""
-
-LENT = 8.0
-"""Degrees of freedom that a class lends to a case. More would trust the class where it is wrong about a case.
-
-It lends none if its variances differ by more than that of so many degrees of freedom. Lending fewer then, as Smyth's
-estimate says, called 1.8 instead of 1.1 % of equal comparisons different whose noise differs by 4 to 8 times."""
-
-LOUD = 3.0
-"""A case whose variance exceeds the median of its class by this factor keeps its own: the class is too quiet for it."""
+PASSED, FAILED, NOT_JUDGED = "PASSED", "FAILED", "NOT JUDGED"
 
 
-class Variance(NamedTuple):
-    """A variance and what is behind it."""
+class Gated(NamedTuple):
+    """One verdict of the gate."""
 
-    value: float
-    degrees: float
+    judged: Judged
+    outcome: str
+    """`PASSED`, `SLOWER`, `UNDECIDED`, `TOO FEW RUNS`, `NOT JUDGED`, or `FAILED`: the case lost its times."""
+    why: str = ""
+    """Reason for the outcome if the numbers beside it do not show it, one clause."""
 
-
-def moderated(own: Sequence[Variance]) -> list[Variance]:
-    """Return the variances of the cases of one class, each with what the class lends it; each value above 0."""
-    loud = LOUD * median([each.value for each in own]) if own else 0.0
-    alike = [each for each in own if each.value <= loud]
-    lent = _common(alike) if len(own) >= LEAST_CASES else None
-    if lent is None:
-        return list(own)
-    return [each if each.value > loud else _pooled(each, lent) for each in own]
+    @property
+    def change(self) -> Change | None:
+        """How the time changed; None if nothing can be compared."""
+        return self.judged.change
 
 
-def _pooled(own: Variance, lent: Variance) -> Variance:
-    degrees = own.degrees + lent.degrees
-    return Variance((own.degrees * own.value + lent.degrees * lent.value) / degrees, degrees)
+def judge_slowdowns(pairs: Sequence[Pair], limits: Mapping[str, float], sharers: int = 1) -> tuple[Judged, ...]:
+    """Return a verdict for every case and time; `limits` is metric → how much slower it may be, 0.05 for 5 %.
 
-
-def _common(own: Sequence[Variance]) -> Variance | None:
-    """Return the variance that a class shares, with its degrees of freedom; None if it shares none.
-
-    ln(s²) of a case has the variance trigamma(d/2) by chance alone; what it has beyond that tells how much true
-    variances differ (Smyth 2004, section 6.2).
+    SLOWER: the lower end of the interval lies above the limit. All verdicts, with those of `sharers` such gates, share
+    the level of this test. PASSED: the upper end lies below. It holds for each case alone with 95 % confidence, because
+    the gate passes only if all of them pass.
     """
-    centred = [math.log(each.value) - _digamma(each.degrees / 2) + math.log(each.degrees / 2) for each in own]
-    beyond = variance(centred) - fmean(_trigamma(each.degrees / 2) for each in own)
-    if beyond > _trigamma(LENT / 2):
-        return None
-    return Variance(math.exp(fmean(centred) + _digamma(LENT / 2) - math.log(LENT / 2)), LENT)
+    return judge(
+        pairs,
+        limits,
+        min_runs=GATE_RUNS,
+        sharers=sharers,
+        rule=Rule(lambda found, limit: found.p_above(1 + limit), _limited),
+    )
 
 
-def _digamma(x: float) -> float:
-    """Return the derivative of ln Γ at x > 0 (Abramowitz and Stegun, 6.3.5 and 6.3.18); exact to 1e-9."""
-    below = 0.0
-    while x < 10:
-        below, x = below + 1 / x, x + 1
-    return math.log(x) - 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6) - below
+def _limited(each: Judged, found: Change, limit: float, levels: Levels) -> Judged:
+    low, high = found.ends(levels.shared, levels.single)
+    verdict = SLOWER if low > 1 + limit else PASSED if high <= 1 + limit else UNDECIDED
+    return replace(each, change=found.within(low, high), verdict=verdict, confidence=1 - levels.shared)
 
 
-def _trigamma(x: float) -> float:
-    """Return the second derivative of ln Γ at x > 0 (Abramowitz and Stegun, 6.4.6 and 6.4.12); exact to 1e-9."""
-    below = 0.0
-    while x < 10:
-        below, x = below + 1 / x**2, x + 1
-    return 1 / x + 1 / (2 * x**2) + 1 / (6 * x**3) - 1 / (30 * x**5) + 1 / (42 * x**7) + below
+def gated(judged: Sequence[Judged], limits: Mapping[str, float]) -> tuple[Gated, ...]:
+    """Return the gate's verdicts on the results of `judge_slowdowns` with the same limits.
+
+    A group passes only if no case of it exceeds the limit. What has no verdict has not passed.
+    """
+    return tuple(_gated(each, limits[each.metric]) for each in judged)
+
+
+def _gated(each: Judged, limit: float) -> Gated:
+    found = each.change
+    if each.verdict == NOT_COMPARABLE or found is None:
+        first = each.pairs[0]
+        is_open = first.is_unreached or first.is_starved
+        return Gated(each, FAILED if first.is_lost else UNDECIDED if is_open else NOT_JUDGED, each.trouble)
+    if each.verdict == TOO_FEW:
+        if each.pairs[0].is_chosen:
+            return Gated(each, NOT_JUDGED, "the search chose it only in some runs")
+        needed = f"{FIRST_LOOK} pairs of agents" if found.is_duet else f"{GATE_RUNS} runs on each side"
+        why = "all runs are identical" if found.is_copied else f"a verdict needs {needed}"
+        if any(pair.is_starved for pair in each.pairs):
+            why += ", and some runs had no free core"
+        return Gated(each, TOO_FEW, why)
+    if each.verdict == SLOWER:
+        return Gated(each, SLOWER)
+    if each.verdict == UNDECIDED:
+        why = "the times vary too much" if found.is_duet and found.base_runs >= MOST_PAIRS else "more runs are needed"
+        return Gated(each, UNDECIDED, why)
+    ratios = [together([pair]) for pair in each.pairs]
+    worst = max((ratio.ratio for ratio in ratios if ratio is not None), default=1.0)
+    if worst > 1 + limit:
+        return Gated(each, UNDECIDED, f"one of its cases is at {100 * (worst - 1):+.1f} %")
+    return Gated(each, PASSED)
+
+
+def verdict(found: Sequence[Gated]) -> str:
+    """Return the overall verdict: `SLOWER` if any is, else `FAILED`, else `UNDECIDED`, else `PASSED`.
+
+    Without any judged case it is `UNDECIDED`.
+    """
+    outcomes = [each.outcome for each in found]
+    for outcome in (SLOWER, FAILED):
+        if outcome in outcomes:
+            return outcome
+    open_ones = UNDECIDED in outcomes or TOO_FEW in outcomes or PASSED not in outcomes
+    return UNDECIDED if open_ones else PASSED

@@ -81,7 +81,7 @@ class Change:
     is_duet: bool = False
     """Whether the runs of both sides belong together in pairs."""
     lent: float = 0.0
-    """Degrees of freedom that other cases lend to `error`, see `moderation`."""
+    """Degrees of freedom that other cases lend to `error`, see `stats.moderated`."""
 
     @property
     def degrees(self) -> float:

@@ -7,8 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, FASTER, SAME, SLOWER, UNDECIDED, Judged, judge
-from cpugpu_tui.analysis.gating import PASSED, judge_slowdowns
+from cpugpu_tui.analysis.compare import (
+    BANDS,
+    DUET_BANDS,
+    FASTER,
+    PASSED,
+    SAME,
+    SLOWER,
+    UNDECIDED,
+    Judged,
+    judge,
+    judge_slowdowns,
+)
 from cpugpu_tui.analysis.pairs import Change, Pair, together
 from cpugpu_tui.compare.series import Series, free_cores_remedy
 from cpugpu_tui.decide.stats import median

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
-from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
+from cpugpu_tui.analysis.compare import FAILED, PASSED, SLOWER, UNDECIDED, Gated, gated, verdict
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import UnfitError, UsageError

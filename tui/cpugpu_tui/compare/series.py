@@ -11,9 +11,9 @@ from itertools import groupby
 from statistics import NormalDist, fmean
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.compare import FALSE_WORDS, MIN_RUNS, Variance, moderated
+from cpugpu_tui.analysis.compare import FALSE_WORDS, MIN_RUNS
 from cpugpu_tui.analysis.pairs import SINGLE
-from cpugpu_tui.decide.stats import quantile
+from cpugpu_tui.decide.stats import Variance, moderated, quantile
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY, Plan, Simulation
@@ -198,7 +198,7 @@ class Floor:
     median_ns: float
     """Geometric mean over the runs of their medians."""
     spread: float
-    """Standard deviation of ln(time) between runs, moderated within its class (`moderation`)."""
+    """Standard deviation of ln(time) between runs, moderated within its class (`stats.moderated`)."""
     degrees: float
     """Degrees of freedom of `spread`."""
     lent: float

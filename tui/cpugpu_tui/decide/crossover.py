@@ -176,10 +176,8 @@ def placed(change: Change, points: Sequence[SweepPoint]) -> Change:
 
 def _precision(comparison: Comparison) -> float:
     """Return the weight of a point: the reciprocal of its variance, 1 without an interval."""
-    low, high = comparison.low, comparison.high
-    if low is None or high is None or not 0 < low <= high < math.inf:
-        return 1.0
-    return 1 / (LEAST_SPREAD + (math.log(high) - math.log(low)) / 2) ** 2
+    width = comparison.half_width
+    return 1.0 if math.isinf(width) else 1 / (LEAST_SPREAD + width) ** 2
 
 
 def _zero(xs: Sequence[float], ys: Sequence[float], weights: Sequence[float], *, rises: bool) -> float | None:

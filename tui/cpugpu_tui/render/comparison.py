@@ -10,7 +10,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from cpugpu_tui.analysis import compare
-from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
+from cpugpu_tui.analysis.compare import FAILED, NOT_JUDGED, PASSED, Gated
 from cpugpu_tui.analysis.pairs import SINGLE, Change, Pair, change
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import PLACEBO_MOVED, FleetGate, GateReport

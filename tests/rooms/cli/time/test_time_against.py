@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.command_line import FAST, ROOT, committed
 
 from cpugpu_tui.analysis import compare
-from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED
+from cpugpu_tui.analysis.compare import FAILED, NOT_JUDGED, PASSED
 from cpugpu_tui.cli.running.gate import LIMITS
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK
 from cpugpu_tui.model import DEVICE, LATENCY, RunStarted

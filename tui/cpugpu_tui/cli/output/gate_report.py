@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from cpugpu_tui.analysis.compare import SLOWER
-from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
+from cpugpu_tui.analysis.compare import FAILED, NOT_JUDGED, PASSED, SLOWER, Gated
 from cpugpu_tui.cli.fleet.running import hosts_table, trouble_lines
 from cpugpu_tui.cli.output.printing import print_json, print_lines
 from cpugpu_tui.cli.output.table_style import console, table_of

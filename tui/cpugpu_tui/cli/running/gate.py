@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpugpu_tui import errors
-from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, MIN_RUNS, SLOWER
-from cpugpu_tui.analysis.gating import FAILED, PASSED
+from cpugpu_tui.analysis.compare import BANDS, FAILED, GATE_RUNS, MIN_RUNS, PASSED, SLOWER
 from cpugpu_tui.cli.output.gate_report import junit, markdown, print_report
 from cpugpu_tui.cli.running.modes import Printed
 from cpugpu_tui.cli.running.one_run import Turn, run_turns
