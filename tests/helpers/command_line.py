@@ -22,8 +22,8 @@ import pytest
 
 from cpugpu_tui.__main__ import main
 from cpugpu_tui.model import Event
+from cpugpu_tui.model.names import FILE
 from cpugpu_tui.store import Store
-from cpugpu_tui.timing.channel import FILE
 from cpugpu_tui.transport.agent_output import decode
 from cpugpu_tui.transport.agent_pool import Agents, AgentThread
 from cpugpu_tui.transport.agent_process import AgentProcess

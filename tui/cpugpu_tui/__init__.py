@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "workload": "workloads.contract", "Workload": "workloads.contract", "crossover": "api.timing",
+    "workload": "workloads", "Workload": "workloads", "crossover": "api.timing",
     "time_on": "api.timing", "Result": "api.timing", "load": "api.timing", "compare": "api.comparing",
     "Comparison": "api.comparing", "ComparedRow": "api.comparing", "TimedRow": "api.timing", "CpuGpuError": "errors",
     "UsageError": "errors", "UnfitError": "errors",

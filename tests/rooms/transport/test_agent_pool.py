@@ -7,9 +7,9 @@ import pytest
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation
+from cpugpu_tui.model.names import CODE
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.timing.channel import CODE
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 from cpugpu_tui.ui.app_state import AppOptions

@@ -7,8 +7,24 @@ from tests.helpers.app.looking import done_run, shown
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
 
 from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.page import ConfirmScreen
+
+
+async def test_what_is_typed_before_the_first_frame_waits_for_what_it_is_meant_for(monkeypatch):
+    """The list of workloads and whatever runs them come after the first frame."""
+    app = new_app()
+    show = app.get_default_screen
+
+    def type_and_show():
+        send_at_once(app, "j", "r")
+        return show()
+
+    monkeypatch.setattr(app, "get_default_screen", type_and_show)
+    async with opened(app) as pilot:
+        await settled(pilot, lambda: app.backend.sessions)
+        assert app.main_screen.query_one(WorkloadPane).options.highlighted == 1
 
 
 async def test_what_is_typed_after_quitting_begins_no_run():
@@ -59,6 +75,7 @@ async def test_ctrl_c_leaves_from_wherever_one_is(opens):
 async def test_enter_opens_a_row_of_a_saved_run_before_its_table_is_laid_out(store, size, monkeypatch):
     store.import_run(stream("a"))
     app = app_with(store)
+    app.load()
     show = app.history._put
 
     def show_and_open(*opened_run):

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-from cpugpu_tui import workloads
 from cpugpu_tui.model import ITEMSIZE_BYTES, torch_dtype
 from cpugpu_tui.workloads import PRESETS, Workload, contract, find, workload
 from cpugpu_tui.workloads.containers import moved
@@ -137,7 +136,7 @@ def registry(monkeypatch):
     """A copy of the registry that a test may change."""
     copy = dict(REGISTRY)
     monkeypatch.setattr(contract, "REGISTRY", copy)
-    monkeypatch.setattr(workloads, "REGISTRY", copy)
+    monkeypatch.setattr("cpugpu_tui.workloads.registry.REGISTRY", copy)
     return copy
 
 

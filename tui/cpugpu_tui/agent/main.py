@@ -33,8 +33,9 @@ from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.processes import adopt_orphans, children, kill_children
 from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.names import CODE, FILE, INSTALLED
 from cpugpu_tui.timing.calibrate import calibrate, first_ceilings
-from cpugpu_tui.timing.channel import ALIVE, BEAT, CODE, FILE, INSTALLED, REACHED, Control, Emit, LineEmitter
+from cpugpu_tui.timing.channel import ALIVE, BEAT, REACHED, Control, Emit, LineEmitter
 from cpugpu_tui.timing.device_readings import driver_read
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch

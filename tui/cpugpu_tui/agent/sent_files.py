@@ -14,7 +14,8 @@ from typing import NoReturn
 
 from cpugpu_tui import model
 from cpugpu_tui.machine.processes import SCRATCH
-from cpugpu_tui.timing.channel import ALIVE, CODE, SENT
+from cpugpu_tui.model.names import CODE
+from cpugpu_tui.timing.channel import ALIVE, SENT
 from cpugpu_tui.timing.compiler_cache import KEPT
 
 CACHES = (

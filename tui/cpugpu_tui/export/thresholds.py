@@ -26,8 +26,8 @@ from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.report.report import SweepReport, sweep_report
 from cpugpu_tui.report.segments import Size
 from cpugpu_tui.state.condition import no_core_lines
-from cpugpu_tui.state.folding import measured_part
-from cpugpu_tui.state.state import RunState, once
+from cpugpu_tui.state.folding import measured_part, once
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.thresholds import (
     FACTS,
     FORMAT,

@@ -57,6 +57,15 @@ def torch_dtype(dtype: str) -> str:
     return "float32" if dtype == "tf32" else dtype
 
 
+FILE, INSTALLED = "--workloads", "--installed"
+"""Options of the agent's command line for user-defined workloads; a file follows the first."""
+
+CODE = "--code"
+"""Word of an agent's command that allows it to run the typed code of its plan. Without it, plans cannot bring code."""
+
+GROUP = "cpugpu_tui.workloads"
+"""Group of the entry points that name a `Workload` class, or a module that registers workloads."""
+
 DUET = "duet"
 """Fact in the environment of a run in a duet: the duet and its pair of agents, the same for all runs of that pair."""
 

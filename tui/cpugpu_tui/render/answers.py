@@ -42,7 +42,8 @@ from cpugpu_tui.report.segments import (
     WITHIN,
 )
 from cpugpu_tui.state.condition import no_core_lines
-from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.state.folding import once
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.presets import PRESETS
 

@@ -11,7 +11,8 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, RECORDED, RECORDED_GPU, Device, place
 from cpugpu_tui.model.quantities import counted, joined, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.state.folding import once
+from cpugpu_tui.state.state import Row, RunState
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import PeerMeasured

@@ -24,8 +24,9 @@ from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.starts import LEAST_EARLIER
 from cpugpu_tui.report.conditions import Condition, condition_of
 from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, NOT_TIMED, Size
-from cpugpu_tui.state.state import Row, RunState, once, threads_of
-from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.state.folding import once
+from cpugpu_tui.state.state import Row, RunState, threads_of
+from cpugpu_tui.workloads import REGISTRY
 
 WITH_COPIES = (END_TO_END, PINNED, TEN_CALLS, HUNDRED_CALLS)
 """Conditions that add copies to the call with its inputs on the GPU."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import STOP_REQUESTED, CpuGpuError, NoTorchError, ProtocolError
 from cpugpu_tui.model import Plan
+from cpugpu_tui.model.names import CODE
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.fleet_state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.timing.channel import CODE
 from cpugpu_tui.transport.agent_command import CRASHED, HELLO_LIMIT_S, MISBEHAVING, NO_TORCH, VERSION, HostError
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.guard import MisbehavedError

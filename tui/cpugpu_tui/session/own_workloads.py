@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import UsageError, home_path, kind_of
-from cpugpu_tui.timing.channel import CODE, FILE, INSTALLED
-from cpugpu_tui.workloads import PRESETS, Preset, catalogue
+from cpugpu_tui.model.names import CODE, FILE, GROUP, INSTALLED
+from cpugpu_tui.workloads.presets import PRESETS, Preset
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
@@ -50,6 +50,8 @@ class OwnWorkloads(NamedTuple):
 
     def infos(self) -> dict[str, WorkloadInfo]:
         """Return all workloads by name."""
+        from cpugpu_tui.workloads import catalogue  # not before the app's first frame
+
         found = (*catalogue(), *self.workloads)
         if self.codes:
             from cpugpu_tui.workloads.own_code import info_of  # 3 ms that the app's first frame need not wait for
@@ -108,6 +110,7 @@ def learn(
         UnfitError: the interpreter cannot run the agent.
     """
     from cpugpu_tui.transport.agent_pool import Agents
+    from cpugpu_tui.workloads import catalogue
 
     words = [word for path in files for word in (FILE, path)]
     # Simulated, because a catalogue does not need torch, which takes seconds to import. Always a process, even with
@@ -128,9 +131,11 @@ def offers_installed() -> bool:
     Searching the metadata files for our group takes 2 ms. `importlib.metadata` would take 40 ms before the first
     frame, so it is asked only if the group is found.
     """
-    from cpugpu_tui.workloads.own_files import GROUP, installed_points
+    if not _is_named(GROUP.encode()):
+        return False
+    from cpugpu_tui.workloads.own_files import installed_points
 
-    return _is_named(GROUP.encode()) and bool(installed_points())
+    return bool(installed_points())
 
 
 def _is_named(group: bytes) -> bool:

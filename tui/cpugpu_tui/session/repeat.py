@@ -10,8 +10,8 @@ from itertools import product
 from cpugpu_tui import model
 from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.session.request import STARTS
-from cpugpu_tui.workloads import PRESETS
 from cpugpu_tui.workloads.code_target import CALLER
+from cpugpu_tui.workloads.presets import PRESETS
 
 # ------------------------------------------------------------------ words of a plan
 

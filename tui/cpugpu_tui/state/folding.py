@@ -7,10 +7,11 @@ between are not kept here, so they share one mapping.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
@@ -18,6 +19,8 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import RECORDED, Case, Event, GpuTelemetry, Plan, TelemetryRead
 from cpugpu_tui.state.condition import condition
 from cpugpu_tui.state.state import OwnRows, Row, RunState
+
+T = TypeVar("T")
 
 
 def folded(events: Iterable[model.Event], state: RunState | None = None) -> RunState:
@@ -280,3 +283,17 @@ def _is_shared(run: RunState) -> str | None:
     if any(is_shared for is_shared, _ in marks):
         return "yes"
     return "no" if any(edges for _, edges in marks) else None
+
+
+def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
+    """Decorator that caches a function of a state in the state itself, which never changes."""
+    name = f"{make.__module__}.{make.__qualname__}"
+
+    @wraps(make)
+    def known(run: RunState) -> T:
+        if name not in run.derived:
+            run.derived[name] = make(run)
+        found: T = run.derived[name]
+        return found
+
+    return known

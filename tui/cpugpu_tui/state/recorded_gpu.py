@@ -19,7 +19,8 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model.quantities import joined
 from cpugpu_tui.state.device_times import ROUND_METRICS, DeviceTimes
-from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.state.folding import once
+from cpugpu_tui.state.state import Row, RunState
 
 if TYPE_CHECKING:
     from cpugpu_tui.state.reference import RecordedCase, Reference, Start

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial, wraps
+from functools import cache, cached_property, partial
 from sys import intern
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS
-from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.interval import NONE, Correlation
-from cpugpu_tui.decide.verdict import case_correlation
-from cpugpu_tui.state.device_times import DeviceTimes, compared
 from cpugpu_tui.state.packed import Comparisons, Made, prime, slot_cached_property
 
-T = TypeVar("T")
+if TYPE_CHECKING:  # functions import what the app's first frame, which has no rows, can do without
+    from cpugpu_tui.decide.comparison import Comparison
+    from cpugpu_tui.state.device_times import DeviceTimes
 
 UNSAVED = "not saved"
 """Mark of a settled case that is not in the history."""
@@ -82,6 +80,8 @@ class Row:
             return None
         if self.cpu.is_starved or self.gpu.is_starved:
             return None
+        from cpugpu_tui.state.device_times import compared
+
         found = compared(self.cpu, self.gpu, self.others, lambda metrics: metrics.get(model.LATENCY, {}))
         is_command = self.cpu.traced is not None and self.cpu.traced.used is not None
         return found._replace(starts=found.rounds) if found is not None and is_command else found
@@ -96,6 +96,9 @@ class Row:
         """`WhatIf.key` → comparison of CPU and first GPU under its assumption, if it has times."""
         if self.cpu is None or self.gpu is None or self.own_comparison is None:
             return {}
+        from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS
+        from cpugpu_tui.state.device_times import compared
+
         found: dict[str, Comparison | None] = {RESIDENT: self.own_comparison, ONE_THREAD: self.own_comparison}
         for each in WHAT_IFS:
             if each.key not in found:
@@ -210,7 +213,7 @@ class RunState:
 
     @cached_property
     def derived(self) -> dict[str, Any]:
-        """Cache for values that other modules compute from this state, which never changes; see `once`."""
+        """Cache for values that other modules compute from this state, which never changes; see `folding.once`."""
         return {}
 
     def with_saving(self, number: int | None, unsaved: Collection[str]) -> RunState:
@@ -260,6 +263,8 @@ class RunState:
 
     def _with_finished(self, row: Row, event: model.CaseFinished) -> RunState:
         """Finish a row, whose correlation joins that of the cases before it."""
+        from cpugpu_tui.decide.verdict import case_correlation
+
         others = self.correlation.minus(row.correlation)
         devices = sorted(row.times.values(), key=lambda each: model.place(each.device))
         is_compared = row.cpu is not None and row.gpu is not None
@@ -283,20 +288,6 @@ class RunState:
 def threads_of(rows: Iterable[Row]) -> int:
     """Return the CPU threads in force, 0 if not known."""
     return next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
-
-
-def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
-    """Decorator that caches a function of a state in the state itself, which never changes."""
-    name = f"{make.__module__}.{make.__qualname__}"
-
-    @wraps(make)
-    def known(run: RunState) -> T:
-        if name not in run.derived:
-            run.derived[name] = make(run)
-        found: T = run.derived[name]
-        return found
-
-    return known
 
 
 def _with_cases(rows: Mapping[str, Row], cases: tuple[model.Case, ...]) -> Mapping[str, Row]:
@@ -359,6 +350,8 @@ def _packed(row: Row) -> Row:
 
 
 def _times(row: Row, device: str) -> DeviceTimes:
+    from cpugpu_tui.state.device_times import DeviceTimes
+
     return row.times.get(device) or DeviceTimes(device)
 
 

@@ -96,12 +96,6 @@ class CallEmitter:
 # ------------------------------------------------------------------ control
 
 
-FILE, INSTALLED = "--workloads", "--installed"
-"""Options of the agent's command line for user-defined workloads; a file follows the first."""
-
-CODE = "--code"
-"""Word of an agent's command that allows it to run the typed code of its plan. Without it, plans cannot bring code."""
-
 SENT = "sent"
 """Folder of the agent's zip with the files of typed code, by their absolute paths on the machine of the controller."""
 

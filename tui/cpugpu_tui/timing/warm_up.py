@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.timing.channel import Control
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Plan
+    from cpugpu_tui.timing.channel import Control
 
 BLOCK_NS = 2e6
 """Length of a block of calls, ns. Reading the clock takes less than 0.01 % of it."""

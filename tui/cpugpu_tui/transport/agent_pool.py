@@ -16,7 +16,8 @@ from cpugpu_tui.errors import CpuGpuError, print_notice
 from cpugpu_tui.machine.processes import children
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Hello, Plan, RunFinished
-from cpugpu_tui.timing.channel import CODE, CallEmitter, Control
+from cpugpu_tui.model.names import CODE
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S, host_start, local_start, nobody_listens
 from cpugpu_tui.transport.agent_output import AgentExited, Listener, Message
 from cpugpu_tui.transport.agent_process import AgentProcess, no_agent

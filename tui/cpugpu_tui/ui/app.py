@@ -9,36 +9,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import events, on
+from textual import events
 from textual.actions import ActionParseResult
 from textual.binding import BindingType
 from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.screen import Screen
-from textual.widgets import DataTable
 
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
-from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
-from cpugpu_tui.ui.controllers.history import Exporting, History, envelope
-from cpugpu_tui.ui.controllers.live import Live
-from cpugpu_tui.ui.controllers.own_code import Coding, Consent
-from cpugpu_tui.ui.controllers.paging import Leaving, Paging, Palette, Timings
-from cpugpu_tui.ui.controllers.running import Preparing, Running
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live import messages
-from cpugpu_tui.ui.live.backend import Backend, DemoBackend
-from cpugpu_tui.ui.live.bridge import Bridge
-from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import Shell
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
+    from textual.widgets import DataTable
+
     from cpugpu_tui.demo.recording import Recording
     from cpugpu_tui.ui.controllers.demo import DemoRunning
+    from cpugpu_tui.ui.live.backend import Backend
 
 GRACE_S = 1.2
 """How long quitting waits for the run to end. It usually takes 0.3 s, and a signal must be obeyed within 2 s."""
@@ -70,23 +63,37 @@ class CpuGpuApp(Shell[AppResult]):
     def __init__(
         self, options: AppOptions, glyphs: Glyphs = UNICODE, backend: Backend | None = None, **looks: Any
     ) -> None:
-        """Store the options; everything slow is opened after the first frame. `looks` are those of `Shell`.
+        """Store the options; `load` and the first frame do the rest. `looks` are those of `Shell`.
 
         Raises:
             UsageError: the theme is unknown.
         """
         self.gate = PaintGate(self)
         super().__init__(options, glyphs, first_state(options, options.demo), **looks)
-        self.bridge = Bridge(
-            backend or (Backend(options) if options.demo is None else DemoBackend(options)), self.post_message
-        )
-        self._is_opened = False
+        self._options, self._given_backend = options, backend
+        self._is_loaded = self._is_opened = False
+        self._early: list[events.Event] | None = []
+        """Keys, clicks and pastes that came before the lists; None once they are there."""
         self._terminal_size: Size | None = None
-        self._construct(options.demo)
 
-    def _construct(self, recording: Recording | None) -> None:
-        """Make the controllers and the routes of messages to them."""
-        bridge = self.bridge
+    def load(self) -> None:
+        """Make the controllers and the routes of messages to them, once; the first frame does not need them."""
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
+        from cpugpu_tui.ui.controllers.history import Exporting, History
+        from cpugpu_tui.ui.controllers.live import Live
+        from cpugpu_tui.ui.controllers.own_code import Coding, Consent
+        from cpugpu_tui.ui.controllers.paging import Leaving, Paging, Palette, Timings
+        from cpugpu_tui.ui.controllers.running import Preparing, Running
+        from cpugpu_tui.ui.live.backend import Backend, DemoBackend
+        from cpugpu_tui.ui.live.bridge import Bridge
+        from cpugpu_tui.ui.live.saved_runs import QuietReader
+
+        options, recording = self._options, self._options.demo
+        backend = self._given_backend or (Backend(options) if recording is None else DemoBackend(options))
+        bridge = self.bridge = Bridge(backend, self.post_message)
         reader = QuietReader(bridge.between_runs)
         self.timings = Timings(self)
         self.preparing = Preparing(self, bridge, lambda request: running.start(request))
@@ -144,36 +151,34 @@ class CpuGpuApp(Shell[AppResult]):
         """Open on the main screen."""
         return MainScreen(self.state, self.glyphs)
 
-    def on_mount(self) -> None:
-        """Show the first state; the first paint opens the backend."""
+    def _load_the_rest(self) -> None:
+        """Load what the first paint did not need: controllers, the style sheet of the pages, the table, the backend."""
+        self._is_opened = True
+        self.load()
         if self.signals is not None:
             self.signals.answer(self.leaving.leave)
         self.app_suspend_signal.subscribe(self, lambda _: self.bridge.backend.suspend(), immediate=True)
         self.app_resume_signal.subscribe(self, self._come_back, immediate=True)
         self.set_interval(1.0, self.live.tick)
-        self.change()
         self.themes.follow_files()
-
-    def _load_the_rest(self) -> None:
-        """Load what the first paint did not need: the style sheet of the pages, the table, the backend."""
-        self._is_opened = True
         self.stylesheet.read(Path(__file__).with_name("pages.tcss"))
         self.stylesheet.parse()
-        for screen in self.screen_stack[1:]:  # opened by a key that was typed before the first frame
-            self.stylesheet.update(screen)
         self.call_later(self._open_backend)
 
     async def _open_backend(self) -> None:
-        """Add the table, then open the backend on a thread, whose imports would delay it."""
+        """Add the lists, then open the backend on a thread, whose imports would delay them; then obey early keys."""
         main = self.main_screen
         if main is not None and not self.ends:
-            await main.add_timings()
+            await main.add_lists()
         # Objects made so far stay: without them a full collection is short. `open_app` disabled collections.
         gc.freeze()
         gc.enable()
         self.start_thread(self.bridge.open, "open")
         if self.state.situation.demo:
             self.call_later(self.running.run)
+        early, self._early = self._early or (), None
+        for event in early:
+            await self.on_event(event)
 
     # ---------------------------------------------------------------- keys
 
@@ -200,13 +205,14 @@ class CpuGpuApp(Shell[AppResult]):
         main = self.main_screen
         return main is not None and main.close_one()
 
-    @on(DataTable.RowHighlighted, "#timing-table")
-    def _highlight(self, message: DataTable.RowHighlighted) -> None:
-        # An empty table highlights nothing.
+    def on_data_table_row_highlighted(self, message: DataTable.RowHighlighted) -> None:
+        """Make the highlighted row the subject of the other panes; an empty table highlights nothing."""
         self.timings.highlight(str(message.row_key.value) if message.row_key is not None else None)
 
     def copy_to_clipboard(self, text: str) -> None:
         """Send a text to the terminal's clipboard, also through tmux and screen."""
+        from cpugpu_tui.ui.controllers.history import envelope
+
         super().copy_to_clipboard(text)
         self.write_to_terminal(envelope(text, os.environ))
 
@@ -217,7 +223,10 @@ class CpuGpuApp(Shell[AppResult]):
         return self.gate.held
 
     async def on_event(self, event: events.Event) -> None:
-        """Open the paint gate for keys, resizes, pastes and clicks."""
+        """Open the paint gate for keys, resizes, pastes and clicks. Keys that come before the lists wait for them."""
+        if self._early is not None and isinstance(event, events.Key | events.Paste | events.MouseEvent):
+            self._early.append(event)
+            return
         answered = events.Key | events.Resize | events.Paste | events.MouseEvent
         if isinstance(event, answered) and self.exit_code is None:
             self.gate.open_window()
@@ -277,4 +286,5 @@ class CpuGpuApp(Shell[AppResult]):
 
     def close(self) -> None:
         """End the run's threads and agents. The history stays open for unsaved runs."""
+        self.load()  # it may have failed before its first frame
         self.bridge.backend.close()

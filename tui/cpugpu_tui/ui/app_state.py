@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.session.estimate import NOTHING_EARLIER, Earlier
 from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap, Situation
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
     from cpugpu_tui.demo.recording import Recording
     from cpugpu_tui.model import Ceilings, Device, Plan
+    from cpugpu_tui.session.estimate import Earlier
     from cpugpu_tui.store import RunSummary
     from cpugpu_tui.store.outbox import Outbox, Unsaved
     from cpugpu_tui.telemetry.recording import Trace
@@ -181,8 +181,8 @@ class AppState:
     """Why there is no GPU, or why no agent could report; cause and remedy."""
     surveying: bool = False
     """Whether an agent is looking for devices now."""
-    earlier: Earlier = NOTHING_EARLIER
-    """Durations of earlier runs of this machine."""
+    earlier: Earlier | None = None
+    """Durations of earlier runs of this machine; None before the history is read."""
     calibrating: str = ""
     """The step of the calibration in progress; empty without one."""
     calibration_remark: str = ""

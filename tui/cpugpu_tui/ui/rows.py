@@ -19,8 +19,9 @@ from cpugpu_tui.render.rows import table_rows, thread_columns, threads_key, with
 from cpugpu_tui.report.report import is_column, judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.folding import once
 from cpugpu_tui.state.packed import same
-from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.keys import Keymap
 from cpugpu_tui.ui.panes.lines import Spans, spelled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.await_complete import AwaitComplete
@@ -24,10 +24,12 @@ from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.terminal.guard import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 from cpugpu_tui.ui.themes import legible
+
+if TYPE_CHECKING:
+    pass
 
 INTERNAL_ERROR = "Internal error"
 """How the message about an exception of our own begins; the fuzzers look for it."""
@@ -141,6 +143,8 @@ class Shell(WatchedApp[Result]):
 
     def close_pages(self) -> None:
         """Close every page over the main screen."""
+        from cpugpu_tui.ui.screens.page import Page  # not before the first frame
+
         while isinstance(self.screen, Page):
             self.pop_screen()
 

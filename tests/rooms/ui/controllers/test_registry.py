@@ -25,7 +25,10 @@ def apps():
     plan = FleetPlan(HOSTS, build_plan(PlanRequest(("matmul",), sizes="64")))
     fleet = FleetApp(Fleet(plan), FleetState.of(HOSTS), lambda _host, _told: None, FleetOptions())
     demo = CpuGpuApp(AppOptions(demo=Recording(shipped().runs[:1])))
-    return [(CpuGpuApp(AppOptions()), COMMANDS), (demo, COMMANDS), (fleet, [COMMAND_BY_ID[name] for name in KEYS])]
+    live = CpuGpuApp(AppOptions())
+    for app in (live, demo):
+        app.load()
+    return [(live, COMMANDS), (demo, COMMANDS), (fleet, [COMMAND_BY_ID[name] for name in KEYS])]
 
 
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["app", "demo", "fleet"])

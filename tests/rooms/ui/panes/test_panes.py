@@ -21,7 +21,7 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text
 from cpugpu_tui.ui.panes.lines import fitted, in_whole_words, plain, width_of
 from cpugpu_tui.ui.panes.status import keys_line, status_line
-from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.panes.telemetry.arrangements import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
 

@@ -13,7 +13,7 @@ from cpugpu_tui.machine.nvml.values import KEYS, SLOW_KEYS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import plain, width_of
-from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.panes.telemetry.arrangements import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
 from cpugpu_tui.ui.panes.telemetry.wording import GPU, GPU_GROUPS, top_of
 

@@ -14,7 +14,7 @@ from cpugpu_tui.machine.procfs import process_owner
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import plain, width_of
-from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.panes.telemetry.arrangements import telemetry_lines
 from cpugpu_tui.ui.screens.gpu import gpu_lines
 
 NAMES_AT_ONCE = 100

@@ -15,10 +15,9 @@ from cpugpu_tui.config import load_config
 from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.names import FILE, INSTALLED
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.request import PlanRequest
-from cpugpu_tui.timing.channel import FILE, INSTALLED
-from cpugpu_tui.workloads import catalogue
 
 if TYPE_CHECKING:  # the app's first frame need not wait for them
     from cpugpu_tui.config.hosts import Host
@@ -81,6 +80,8 @@ def words_for(plan: model.Plan, files: Iterable[str]) -> tuple[str, ...]:
         if file.path not in named:
             raise UsageError(f"This run needs the workloads of {file.path}.", f"Add --workloads {file.path}.")
     words = tuple(word for path in named for word in (FILE, path))
+    from cpugpu_tui.workloads import catalogue
+
     built_in = {info.name for info in catalogue()}
     if not plan.own_files and {case.workload for case in plan.cases} - built_in and offers_installed():
         return (*words, INSTALLED)

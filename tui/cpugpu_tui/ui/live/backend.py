@@ -185,8 +185,8 @@ class Backend:
             UsageError: the files cannot be sent.
         """
         from cpugpu_tui.config.hosts import host_of
+        from cpugpu_tui.model.names import CODE
         from cpugpu_tui.session.code_files import announced
-        from cpugpu_tui.timing.channel import CODE
         from cpugpu_tui.transport.agent_pool import Agents
         from cpugpu_tui.transport.launchers import with_resources
 

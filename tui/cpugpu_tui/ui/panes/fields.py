@@ -18,8 +18,7 @@ from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import InputDropped
-from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
-from cpugpu_tui.ui.panes.telemetry.wording import sanitized
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, sanitized, spelled, wrapped
 from cpugpu_tui.ui.terminal.bounded_input import LONGEST_LINE
 
 

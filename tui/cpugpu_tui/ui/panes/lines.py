@@ -19,6 +19,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 
@@ -185,6 +186,18 @@ def spelled(text: str, glyphs: Glyphs) -> str:
     if glyphs is ASCII:  # its ellipsis is `>`: `16 > 2048` would be read as a comparison
         text = text.replace("…", "...").replace("≈", "~").replace("≤", "<=").translate(_ASCII)
     return text
+
+
+def sanitized(text: str, width: int, glyphs: Glyphs) -> str:
+    """Return an untrusted name in at most `width` cells, without control characters; empty if it takes no cell.
+
+    Names are cleaned when they are read, too; but events also come from files and other machines.
+    """
+    text = printable(text)
+    if glyphs is ASCII:
+        text = text.encode("ascii", "replace").decode()
+    text = set_cell_size(text, max(0, width)).rstrip()
+    return text if cell_len(text) else ""  # accents without a letter
 
 
 def visible(text: str) -> str:

@@ -17,8 +17,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, DEFAULT_KEYMAP, Command, Keymap, Situation, key_name, label
-from cpugpu_tui.ui.panes.lines import Spans, StatePane, cut, fitted, plain, spelled, visible, width_of
-from cpugpu_tui.ui.panes.telemetry.wording import sanitized
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, cut, fitted, plain, sanitized, spelled, visible, width_of
 
 SMALL_WIDTH = 60
 """Below this width the first line shows progress as `3/14 0:12 left`."""

@@ -24,7 +24,7 @@ from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
 from cpugpu_tui.ui.live.messages import HeadingClicked, RowChosen
-from cpugpu_tui.ui.terminal.textual_internals import PrivateTable
+from cpugpu_tui.ui.terminal.textual_table import PrivateTable
 
 Cells = Mapping[str, str | Text]
 """Column key → text of the cell."""

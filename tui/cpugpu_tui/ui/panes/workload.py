@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -18,17 +17,17 @@ from textual.widgets.option_list import Option
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model.quantities import duration, size_text
-from cpugpu_tui.session.estimate import Estimate, devices_of, estimate
 from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, StatePane, labelled, respelled, spelled, visible, wrapped
-from cpugpu_tui.workloads import PRESETS
+from cpugpu_tui.workloads.presets import PRESETS
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Device, GpuTelemetry, OwnCode, Plan
+    from cpugpu_tui.session.estimate import Estimate
 
 LONG_S = 100.0
 """Times from here are written in minutes."""
@@ -48,7 +47,9 @@ def plan_of(request: PlanRequest) -> Plan:
 
 def estimate_of(state: AppState, plan: Plan, repeat: int) -> Estimate:
     """Estimate `repeat` runs of a plan from earlier runs and peak rates in the state."""
-    return estimate(plan, repeat, state.devices, state.earlier, state.own.ceilings)
+    from cpugpu_tui.session.estimate import NOTHING_EARLIER, estimate
+
+    return estimate(plan, repeat, state.devices, state.earlier or NOTHING_EARLIER, state.own.ceilings)
 
 
 def time_words(found: Estimate, repeats: int) -> str:
@@ -88,6 +89,8 @@ def memory_words(found: Estimate, free_bytes: Mapping[str, float]) -> tuple[str,
 
 def free_bytes(state: AppState, plan: Plan) -> dict[str, float]:
     """Return the free memory of each device that a plan uses, if the newest reading has it. The CPU's is the host's."""
+    from cpugpu_tui.session.estimate import devices_of
+
     used = devices_of(plan, state.devices) or ()
     found = {device.name: _free(device, state.own.telemetry) for device in used}
     return {name: free for name, free in found.items() if free is not None}
@@ -193,31 +196,29 @@ class WorkloadPane(Vertical):
         entry: Entry
 
     def __init__(self, glyphs: Glyphs, state: AppState, *, id: str | None = None) -> None:  # noqa: A002
-        """List all entries and highlight the one from the command line."""
+        """Make an empty pane; `fill` puts the entries into it."""
         super().__init__(id=id)
-        self._entries = entries(state.request)
-        self._first = "+".join(state.request.names)
+        self._entries: dict[str, Entry] = {}
         self._names_only: bool | None = None
         self._glyphs, self._state = glyphs, state
 
-    def compose(self) -> ComposeResult:
-        """Yield the list and the description."""
+    async def fill(self) -> None:
+        """List all entries, highlight the one from the command line and give the list the focus."""
+        self._entries = entries(self._state.request)
+        name = "+".join(self._state.request.names)
         which = Lines(id="which")
-        which.show([self._which(self._first)])
-        yield which
-        yield PagedList(self._glyphs.cursor, *self._options())
+        which.show([self._which(name)])
         parameters = ParametersPane(self._glyphs, self._state, id="parameters")
-        parameters.entry = self._entries[self._first]
-        yield parameters
-
-    def on_mount(self) -> None:
-        """Highlight the entry from the command line."""
-        self.choose(self._first)
+        parameters.entry = self._entries[name]
+        await self.mount(which, PagedList(self._glyphs.cursor, *self._options()), parameters)
+        self.choose(name)
+        self.on_resize()
+        self.options.focus()
 
     def on_resize(self) -> None:
         """Show summaries beside the names if the pane is wide enough; a narrow one shows them below the list."""
         names_only = self.size.width < NAMES_ONLY_WIDTH
-        if names_only == self._names_only:
+        if names_only == self._names_only or not self._entries:
             return
         self._names_only = names_only
         for index, entry in enumerate(self._entries.values()):
@@ -270,6 +271,9 @@ class WorkloadPane(Vertical):
 
     def show_state(self, state: AppState) -> None:
         """Show the parameters of the highlighted entry."""
+        self._state = state
+        if not self._entries:
+            return
         self.query_one("#which", Lines).show([self._which(self.entry.name)])
         pane = self.query_one(ParametersPane)
         pane.entry = self.entry

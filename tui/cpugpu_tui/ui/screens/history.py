@@ -21,9 +21,8 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import PairChosen, SavedRunChosen, in_background
 from cpugpu_tui.ui.live.saved_runs import BASELINE, RUNNING, Place, SavedRuns, age_text
 from cpugpu_tui.ui.panes.fields import TypingLine
-from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, sanitized, spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
-from cpugpu_tui.ui.panes.telemetry.wording import sanitized
 from cpugpu_tui.ui.screens.form import BaselineBox
 from cpugpu_tui.ui.screens.page import ConfirmScreen, ListPage
 from cpugpu_tui.ui.screens.run_line import about, heads, named, run_line, with_baseline

@@ -21,7 +21,7 @@ from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, StatePane, res
 from cpugpu_tui.ui.panes.status import KeysPane, StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.workloads import PRESETS
+from cpugpu_tui.workloads.presets import PRESETS
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.panes.timings_pane import TimingsPane
@@ -110,6 +110,7 @@ PANES = ("workload", "timings", "telemetry")
 class MainScreen(Screen[None]):
     """Three panes, a status line, an answer, a footer."""
 
+    AUTO_FOCUS = ""
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
@@ -117,7 +118,7 @@ class MainScreen(Screen[None]):
         self._state, self._glyphs = state, glyphs
         self._zoomed: str | None = None
         self._timings: TimingsPane | None = None
-        """None until the first frame is painted, unless that shows rows."""
+        """None until the first frame is painted."""
         self.set_class(glyphs is ASCII, "-ascii")
 
     def compose(self) -> ComposeResult:
@@ -127,9 +128,6 @@ class MainScreen(Screen[None]):
         with Container(id="body"):
             yield WorkloadPane(glyphs, state, id="workload")
             with Vertical(id="centre"):
-                if not is_first(state):
-                    self._timings = self._new_timings()
-                    yield self._timings
                 yield WelcomePane(glyphs, state, id="welcome")
                 yield AnswerPane(glyphs, state, id="answer")
             yield TelemetryPane(glyphs, state, id="telemetry")
@@ -143,25 +141,21 @@ class MainScreen(Screen[None]):
         self.query_one("#welcome").border_title = "First run"
         self._show_welcome(self._state)
         self.query_one("#telemetry").can_focus = True
-        self.query_one(WorkloadPane).options.focus()
         # The lines of the panes below are known only after a layout. Without this, a replay that ended on a loaded
         # machine hid the end of its answer.
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._share_lines())
 
-    def _new_timings(self) -> TimingsPane:
+    async def add_lists(self) -> None:
+        """Add the workloads and the table after the first frame, which needs neither them nor what fills them."""
         from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 
-        return TimingsPane(self._glyphs, self._state, id="timings")
-
-    async def add_timings(self) -> None:
-        """Add the table after the first frame, which needs neither its widgets nor what its rows are made with."""
-        if self._timings is None:
-            pane = self._new_timings()
-            pane.display = False
-            await self.query_one("#centre").mount(pane, before="#welcome")
-            self._timings = pane
-            pane.restyle()  # the theme was put on before
-            self.show_state(self._state)
+        await self.query_one(WorkloadPane).fill()
+        pane = TimingsPane(self._glyphs, self._state, id="timings")
+        pane.display = False
+        await self.query_one("#centre").mount(pane, before="#welcome")
+        self._timings = pane
+        pane.restyle()  # the theme was put on before
+        self.show_state(self._state)
 
     def on_resize(self) -> None:
         """Update the message for a terminal that is too small."""
@@ -201,6 +195,8 @@ class MainScreen(Screen[None]):
     def _share_lines(self) -> None:
         """Give the workload pane the lines that the table, or the welcome in its place, does not need."""
         workload, timings = self.query_one(WorkloadPane), self._timings
+        if timings is None:
+            return
         if not self.has_class("-tall") or not self.has_class("-normal") or self._zoomed:
             if workload.styles.clear_rule("height"):
                 workload.refresh(layout=True)  # clearing a rule does not ask for it
@@ -209,7 +205,7 @@ class MainScreen(Screen[None]):
         if not centre:  # not laid out yet
             return
         border = workload.outer_size.height - workload.size.height  # also that of the pane below
-        if timings is not None and timings.display:
+        if timings.display:
             wanted = timings.wanted_lines
         else:
             # All of its lines, not the drawn ones: those depend on its height, which is decided here.

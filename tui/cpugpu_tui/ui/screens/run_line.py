@@ -11,9 +11,8 @@ from cpugpu_tui.render.outcomes import Outcome
 from cpugpu_tui.store.filtering import RunSummary
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import age_text
-from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, cut, sanitized, spelled, wrapped
 from cpugpu_tui.ui.panes.status import status_sign
-from cpugpu_tui.ui.panes.telemetry.wording import sanitized
 
 NUMBER, DTYPE, SIZES, CASES, TOOK = 5, 4, 9, 7, 7
 """Cells of the columns with a fixed width."""

@@ -9,8 +9,9 @@ from rich.cells import cell_len
 
 from cpugpu_tui.model.quantities import count_of, gib
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import sanitized
 from cpugpu_tui.ui.panes.telemetry import wording
-from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Readings, Worded, known, sanitized, top_of, worded
+from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Readings, Worded, known, top_of, worded
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Device, GpuTelemetry, MigInstance

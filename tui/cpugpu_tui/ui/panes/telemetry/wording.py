@@ -9,10 +9,11 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from cpugpu_tui import model
-from cpugpu_tui.machine.text import REASONS, printable
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model.quantities import gib, significant
 from cpugpu_tui.model.throttling import ALARMING, NORMAL, QUIET, SHARE_KEYS, THROTTLE_REASONS, WARNING, severity
-from cpugpu_tui.ui.glyphs import ASCII, Glyphs
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import sanitized
 
 STALE_S = 2.5
 """Readings older than this (two readings, one per second) are dimmed."""
@@ -215,18 +216,6 @@ def age_text(quantity: Quantity, reading: model.Reading | None) -> str:
     if reading.age_s > (SLOW_S if quantity.is_slow else STALE_S):
         return f"{reading.age_s:.0f} s old"
     return f"< {SLOW_S:.0f} s old" if quantity.is_slow else "now"
-
-
-def sanitized(text: str, width: int, glyphs: Glyphs) -> str:
-    """Return an untrusted name in at most `width` cells, without control characters; empty if it takes no cell.
-
-    Names are cleaned when they are read, too; but events also come from files and other machines.
-    """
-    text = printable(text)
-    if glyphs is ASCII:
-        text = text.encode("ascii", "replace").decode()
-    text = set_cell_size(text, max(0, width)).rstrip()
-    return text if cell_len(text) else ""  # accents without a letter
 
 
 def process_text(process: model.GpuProcess, width: int, glyphs: Glyphs) -> str:

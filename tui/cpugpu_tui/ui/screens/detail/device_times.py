@@ -19,7 +19,7 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_lines, trend_text
 from cpugpu_tui.ui.panes.lines import Spans, labelled, paragraph, spelled, width_of, wrapped
-from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads import REGISTRY
 
 OUTLYING = 14.826
 """Median absolute deviations from the median beyond which a sample is an outlier: ten standard deviations of a

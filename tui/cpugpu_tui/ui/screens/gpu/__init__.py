@@ -12,10 +12,10 @@ from cpugpu_tui.model import Device, GpuTelemetry
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import Spans, labelled, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, sanitized, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry import nothing_yet, wording
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
-from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Quantity, Readings, known, linked, sanitized, worded
+from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Quantity, Readings, known, linked, worded
 from cpugpu_tui.ui.screens.gpu.overview import outside_instances, overview_lines, process_table
 from cpugpu_tui.ui.screens.page import Page
 

@@ -12,10 +12,11 @@ from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.glyphs import Glyphs, means, trend_lines
-from cpugpu_tui.ui.panes.lines import Spans, cut, packed, plain, width_of, wrapped
-from cpugpu_tui.ui.panes.telemetry import telemetry_lines, wording
+from cpugpu_tui.ui.panes.lines import Spans, cut, packed, plain, sanitized, width_of, wrapped
+from cpugpu_tui.ui.panes.telemetry import wording
+from cpugpu_tui.ui.panes.telemetry.arrangements import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
-from cpugpu_tui.ui.panes.telemetry.wording import GPU, PROCESS, bytes_text, known, sanitized, torch_names, worded
+from cpugpu_tui.ui.panes.telemetry.wording import GPU, PROCESS, bytes_text, known, torch_names, worded
 
 LEAST_WIDTH = 60
 """Cells below which four histories do not fit side by side."""
