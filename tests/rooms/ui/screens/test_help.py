@@ -10,7 +10,7 @@ from tests.rooms.ui.test_footer import ASKED_IN_ON_KEY, action_of, app_with_hist
 
 from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP
 from cpugpu_tui.ui.screens.fleet import FleetList
-from cpugpu_tui.ui.screens.help import SHARED, TOPICS, HelpScreen, glossary, grouped, words_of
+from cpugpu_tui.ui.screens.help import TEXTS, HelpScreen, glossary, grouped, words_of
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ListPage, Page
 
@@ -19,18 +19,18 @@ DOCS = Path(__file__).resolve().parents[4] / "docs"
 
 def keys_of(topic):
     """Each key that the first page of a topic shows, with its group."""
-    groups = grouped(TOPICS[topic], DEFAULT_KEYMAP)
+    groups = grouped(TEXTS.topics[topic], DEFAULT_KEYMAP)
     return [(key, group) for group, rows in groups.items() for keys, _ in rows for key in keys.split()]
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("topic", TEXTS.topics)
 async def test_the_keys_of_each_pane_fit_on_the_smallest_usual_screen(topic):
     async with opened(size=(80, 24)) as pilot:
         pilot.app.push_screen(HelpScreen(pilot.app.state, topic, pilot.app.glyphs))
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
         assert pilot.app.screen.query_one("#page").max_scroll_y == 0
         assert "scroll" not in text_of(pilot, "#page-keys")
-        assert TOPICS[topic].name in text_of(pilot, "#page-title")
+        assert TEXTS.topics[topic].name in text_of(pilot, "#page-title")
         lines = text_of(pilot, "#page-text").splitlines()
         assert all(len(line) <= 76 for line in lines)
         assert [line for line in lines if line.endswith((",", "a", "the"))] == [], "each key takes one line"
@@ -42,8 +42,8 @@ def test_every_page_has_its_own_help():
 
     shared = {Page, ListPage, FleetList, HelpScreen}
     topics = {kind.TOPIC for kind in kinds(Page) if kind not in shared and kind.__module__.startswith("cpugpu_tui.")}
-    assert topics <= set(TOPICS)
-    assert all(words_of(topic) and TOPICS[topic].terms for topic in TOPICS)
+    assert topics <= set(TEXTS.topics)
+    assert all(words_of(topic) and TEXTS.topics[topic].terms for topic in TEXTS.topics)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ async def test_each_key_that_help_names_does_something_there(topic, keys):
             await pilot.press(key)
         await settled(pilot, lambda: topic_of(pilot) == topic)
         for key, _ in keys_of(topic):
-            name = "1" if key == SHARED["count"].keys else key
+            name = "1" if key == TEXTS.shared["count"].keys else key
             if name in ("space", "x"):
                 continue  # possible during a run only
             assert action_of(pilot, name) not in ("", "nothing") or name in ASKED_IN_ON_KEY, name
         await pilot.press("question_mark")
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        assert TOPICS[topic].name in text_of(pilot, "#page-title")
+        assert TEXTS.topics[topic].name in text_of(pilot, "#page-title")
 
 
 def topic_of(pilot):
@@ -96,7 +96,7 @@ async def test_on_a_small_terminal_it_scrolls_and_says_so():
 
 
 def test_the_words_are_those_of_the_glossary():
-    used = {term for topic in TOPICS.values() for term in topic.terms}
+    used = {term for topic in TEXTS.topics.values() for term in topic.terms}
     assert used <= set(glossary())
     assert glossary()["bracket"] in (DOCS / "glossary.md").read_text()
     assert not any("`" in glossary()[term] or "](" in glossary()[term] for term in used)
@@ -110,4 +110,4 @@ async def test_each_key_that_help_names_does_something_in_a_fleet(topic, keys):
         assert [key for key, _ in keys_of(topic) if action_of(pilot, key) in ("", "nothing")] == []
         await pilot.press("question_mark")
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        assert TOPICS[topic].name in text_of(pilot, "#page-title")
+        assert TEXTS.topics[topic].name in text_of(pilot, "#page-title")

@@ -13,7 +13,7 @@ import msgspec
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.keys import COMMAND_BY_ID, GO, GROUPS, RUN, Keymap, by_group
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, GROUPS, Keymap, by_group
 from cpugpu_tui.ui.panes.lines import Spans, labelled, respelled, wrapped
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.themes import shipped_path
@@ -30,16 +30,8 @@ class OwnKey(NamedTuple):
     """One imperative sentence."""
 
 
-SHARED = {
-    "count": OwnKey("1-99", RUN, "Set the repeats of the next run: 5, then {run}, runs five."),
-    "move": OwnKey("j k G", GO, "Move in the list; so do arrows, home and end."),
-    "scroll": OwnKey("j k g G", GO, "Scroll; so do arrows, page up and page down."),
-}
-"""Keys without a command that work in many places."""
-
-
 class TopicHelp(msgspec.Struct, forbid_unknown_fields=True):
-    """The help of a pane or page, as `help.toml` says it."""
+    """The help of a pane or page. Its own keys come before the commands of their group."""
 
     name: str
     commands: list[str]
@@ -49,21 +41,25 @@ class TopicHelp(msgspec.Struct, forbid_unknown_fields=True):
     words: list[tuple[str, str]] = []
     words_of: str = ""
 
-    @property
-    def own_keys(self) -> list[OwnKey]:
-        """Keys that mean something of their own here; they come before the commands of their group."""
-        return [*self.own, *(SHARED[name] for name in self.also)]
+
+class HelpTexts(msgspec.Struct, forbid_unknown_fields=True):
+    """All of `help.toml`, which describes its fields."""
+
+    mouse: str
+    more: list[tuple[str, str]]
+    shared: dict[str, OwnKey]
+    topics: dict[str, TopicHelp]
 
 
-TOPICS = msgspec.toml.decode(Path(__file__).with_name("help.toml").read_bytes(), type=dict[str, TopicHelp])
-"""Pane, or topic of a page → its help."""
+TEXTS = msgspec.toml.decode(Path(__file__).with_name("help.toml").read_bytes(), type=HelpTexts)
 
 
 def grouped(topic: TopicHelp, keymap: Keymap) -> dict[str, list[tuple[str, str]]]:
     """Return group → (keys, what they do), for the groups that have any."""
     found = {}
+    own_keys = [*topic.own, *(TEXTS.shared[name] for name in topic.also)]
     for group in GROUPS:
-        own = [(keymap.with_keys(key.keys), keymap.with_keys(key.help)) for key in topic.own_keys if key.group == group]
+        own = [(keymap.with_keys(key.keys), keymap.with_keys(key.help)) for key in own_keys if key.group == group]
         commands = [COMMAND_BY_ID[name] for name in topic.commands]
         rows = own + [(keymap.of(each.id), each.help) for each in commands if each.group == group]
         if rows:
@@ -78,7 +74,7 @@ EXPLAINED = (Key.SPEEDUP, Key.PLUS_MINUS, Key.VERDICT, Key.KERNEL, Key.MOVED, Ke
 
 def words_of(topic: str) -> list[tuple[str, str]]:
     """Return the words of a topic and what they mean; ids in braces stand for the keys in force."""
-    found = TOPICS[topic]
+    found = TEXTS.topics[topic]
     columns = [
         ("CPU, GPU", COLUMNS[Key.CPU].meaning), ("cuda:0, cuda:1", COLUMNS[Key.GPUS].meaning),
         *((COLUMNS[key].heading, COLUMNS[key].meaning) for key in EXPLAINED),
@@ -96,19 +92,6 @@ def glossary() -> dict[str, str]:
     return dict(re.findall(r"^\| (.+?) \| (.+?) \|$", text.replace("`", ""), re.MULTILINE))
 
 
-MOUSE = (
-    "Click a row to select it, double-click to open it, click a heading to sort, click a key in the last line to press"
-    " it. The wheel scrolls. Hold shift to select text, or start with --no-mouse."
-)
-
-MORE = (
-    ("docs/", "how to read a result, the method, publications, your own workloads and keys"),
-    ("docs/glossary.md", "all terms"),
-    ("cpugpu-tui --help", "all commands"),
-    ("cpugpu-tui doctor", "check this machine"),
-)
-"""Where to read more."""
-
 GROUP_WIDTH = 11
 """Cells of the longest group's name, `Take away`, and the space behind it."""
 
@@ -120,7 +103,7 @@ class HelpScreen(Page):
         """Explain the pane or page `topic`; `only` limits the second page to these commands, if it is not empty."""
         super().__init__(state, glyphs)
         self._only = only
-        self._topic = topic if topic in TOPICS else "timings"
+        self._topic = topic if topic in TEXTS.topics else "timings"
         self._is_second = False
 
     def turn(self) -> bool:
@@ -134,7 +117,7 @@ class HelpScreen(Page):
 
     def page_title(self) -> Spans:
         """Return which pane this is the help of."""
-        what = f"{'All keys, and the words' if self._is_second else 'Keys'} of {TOPICS[self._topic].name}"
+        what = f"{'All keys, and the words' if self._is_second else 'Keys'} of {TEXTS.topics[self._topic].name}"
         return (("Help ", "title"), (f" {what}", "strong"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
@@ -155,7 +138,7 @@ class HelpScreen(Page):
 
     def _keys(self, width: int) -> list[Spans]:
         """Return the pane's keys by group, with a line between the groups if all of them fit so."""
-        groups = grouped(TOPICS[self._topic], self.state.keymap)
+        groups = grouped(TEXTS.topics[self._topic], self.state.keymap)
         spaced = key_lines(groups, width, gap=True)
         return spaced if len(spaced) <= self._room else key_lines(groups, width)
 
@@ -164,16 +147,16 @@ class HelpScreen(Page):
         keymap, only = self.state.keymap, self._only
         named = keymap.with_keys
         words = [(named(word), named(text)) for word, text in words_of(self._topic)]
-        words += [(word, glossary()[word]) for word in TOPICS[self._topic].terms]
+        words += [(word, glossary()[word]) for word in TEXTS.topics[self._topic].terms]
         keys = {
             group: [(keymap.text(each.id), each.help) for each in commands if not only or each.id in only]
-            + [(named(own.keys), named(own.help)) for own in SHARED.values() if own.group == group and not only]
+            + [(named(own.keys), named(own.help)) for own in TEXTS.shared.values() if own.group == group and not only]
             for group, commands in by_group().items()
         }
         lines: list[Spans] = [(("Words", "title"),), *two_columns(words, width), ()]
         lines += [(("All keys", "title"),), *key_lines({name: rows for name, rows in keys.items() if rows}, width), ()]
-        lines += [(("Mouse", "title"),), *wrapped(MOUSE, width, "text"), ()]
-        return [*lines, (("Read more", "title"),), *two_columns(MORE, width)]
+        lines += [(("Mouse", "title"),), *wrapped(TEXTS.mouse, width, "text"), ()]
+        return [*lines, (("Read more", "title"),), *two_columns(TEXTS.more, width)]
 
 
 def key_lines(groups: Mapping[str, Sequence[tuple[str, str]]], width: int, *, gap: bool = False) -> list[Spans]:
