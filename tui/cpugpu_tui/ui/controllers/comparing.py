@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import ParentRun
 from cpugpu_tui.ui.live.bridge import Bridge
@@ -223,40 +221,32 @@ class Comparing:
             without = f", without {starved} that lacked a core" if starved else ""
             return started.series_id, IS_BASELINE.format(name=name) + without
 
-        self._in_background(body)
+        in_background(self._app, "baseline", body, self._tell, lambda error: self._app.change(problem=error))
 
     def compare_with_baseline(self, _: SeriesEnded) -> None:
         """Compare the series that has ended with the baseline, if one is set."""
-        state = self._app.state
-        run = state.run
-        if run.run is None or state.quitting:
+        started = self._app.state.run.run
+        if started is None or self._app.state.quitting:
             return
-        series_id = run.run.series_id
-        self._app.change(baseline=("", ""))
-        self._in_background(lambda: (series_id, against_baseline(self._reader, run)))
+        self._tell(("", ""))
+        # Errors are ignored: without a history, or once the next run has begun, nothing can be compared.
+        in_background(self._app, "baseline", lambda: against_baseline(self._reader, started), self._tell)
 
-    def _in_background(self, body: Callable[[], tuple[str, str]]) -> None:
-        """Run `body` on a thread and show its result: the series' id and the text about the baseline."""
-        in_background(
-            self._app, "baseline", body, lambda found: self._app.change(baseline=found),
-            lambda error: self._app.change(problem=error),
-        )  # fmt: skip
+    def _tell(self, baseline: tuple[str, str]) -> None:
+        """Show the text about the baseline beside the series with this id."""
+        self._app.change(baseline=baseline)
 
 
-def against_baseline(reader: QuietReader, run: RunState) -> str:
-    """Return the status line's text about the baseline; empty without one."""
+def against_baseline(reader: QuietReader, started: model.RunStarted) -> tuple[str, str]:
+    """Return the id of a series and the status line's text about its baseline; empty without one."""
     from cpugpu_tui.compare.comparison import compare_series
     from cpugpu_tui.render.comparison import in_short
 
-    started = run.run
-    try:
-        found = reader.baseline_for(started.plan.name) if started is not None else None
-        if started is None or found is None:
-            return ""
-        name, baseline = found
-        if baseline == started.series_id:
-            return IS_BASELINE.format(name=name)
-        base, new = (reader.series(each) for each in (baseline, started.series_id))
-        return f"vs {name}: {in_short(compare_series(base, new))}"
-    except CpuGpuError:
-        return ""
+    found = reader.baseline_for(started.plan.name)
+    if found is None:
+        return started.series_id, ""
+    name, baseline = found
+    if baseline == started.series_id:
+        return started.series_id, IS_BASELINE.format(name=name)
+    base, new = (reader.series(each) for each in (baseline, started.series_id))
+    return started.series_id, f"vs {name}: {in_short(compare_series(base, new))}"
