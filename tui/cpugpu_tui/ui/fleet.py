@@ -28,13 +28,10 @@ class FleetRunning:
         self._app, self._fleet, self._also = app, fleet, also
         self.fleet_state = self._shown = state
         """The state so far; the fleet's thread replaces it as a whole."""
-        self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="fleet", daemon=True)
+        """Runs all hosts once it is started, and lives as long as an agent does."""
         self.failure: BaseException | None = None
         """The error that ended the fleet, if any."""
-
-    def begin(self) -> None:
-        """Start all hosts."""
-        self._thread.start()
 
     def _run(self) -> None:
         def deliver(host: str, told: Told) -> None:
@@ -46,15 +43,10 @@ class FleetRunning:
         except BaseException as error:  # noqa: BLE001 - the caller that waits for the app raises it
             self.failure = error
 
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until no agent is left; return whether none is."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
     @property
     def is_over(self) -> bool:
         """Whether every host has ended."""
-        return not self._thread.is_alive()
+        return not self.thread.is_alive()
 
     def stop(self) -> None:
         """Stop every host after its current block; called again, at once."""
@@ -130,7 +122,7 @@ class FleetApp(Shell[int]):
         """Start the fleet's run."""
         if self.signals is not None:
             self.signals.answer(self._obey)
-        self.running.begin()
+        self.running.thread.start()
         self.set_interval(LOOK_S, self._look)
         self.themes.follow_files()
         if self.state.theme_notice:
@@ -150,4 +142,4 @@ class FleetApp(Shell[int]):
         """Stop the hosts that still run, and wait briefly for their end."""
         if not self.running.is_over:
             self._fleet.kill()
-            self.running.wait(WAIT_S)
+            self.running.thread.join(WAIT_S)

@@ -85,7 +85,7 @@ async def opened(names="gpu[1-3]", size=(120, 40), glyphs=UNICODE, keymap=DEFAUL
     async with app.run_test(size=size) as pilot:
         yield pilot, fleet
         fleet.wanted.put(None)
-        app.running.wait(PATIENCE_S)
+        app.running.thread.join(PATIENCE_S)
 
 
 async def settled(pilot, has_come):

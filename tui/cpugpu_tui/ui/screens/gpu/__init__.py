@@ -101,6 +101,7 @@ MIG = (
     "MIG: torch sees each instance as a device. Power, temperature and clocks are those of the whole board. "
     "Memory and processes of each instance are listed below."
 )
+SLOW_LINK = "PCIe {}, under load: copies are slower than necessary. Check the slot and the riser."
 SHARED = "Other processes use this GPU and slow every measurement on it. Wait until they end, or choose another GPU."
 PERSISTENCE_OFF = (
     "persistence mode is off: the driver unloads when idle, and the next first call may wait seconds for it."
@@ -160,28 +161,23 @@ def _identity(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: 
 
 def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Section:
     """Return what disturbs measurements, the worst first."""
-    lines = _sentence(gpu.problem, "!", "warn", width, glyphs)
+    slow = link_problem(gpu.readings, past.get("kernel_active_pct", ()), glyphs)
+    is_shared = any(not process.own for process in gpu.everyone or ())
+    found = [(gpu.problem, "!", "warn")]
     for throttle in wording.throttles(gpu):
         now = "" if throttle.is_now else " (not now)"
         text = f"{throttle.text()}{now}: {wording.MEANINGS.get(throttle.word, wording.NAMELESS)}"
-        lines += _sentence(text, wording.sign_of((throttle,), glyphs), throttle.role, width, glyphs)
-    slow = link_problem(gpu.readings, past.get("kernel_active_pct", ()), glyphs)
-    if slow:
-        text = f"PCIe {slow}, under load: copies are slower than necessary. Check the slot and the riser."
-        lines += _sentence(text, "!", "warn", width, glyphs)
-    if any(not process.own for process in gpu.everyone or ()):
-        lines += _sentence(SHARED, "!", "warn", width, glyphs)
-    if known(gpu.readings, "ecc_uncorrected_count"):
-        lines += _sentence(UNCORRECTED, "!!", "bad", width, glyphs)
-    if gpu.persistence is False:
-        lines += _sentence(PERSISTENCE_OFF, "!", "warn", width, glyphs)
-    if gpu.instances:
-        lines += _sentence(MIG, "", "text", width, glyphs)
-    if is_with_reserve(gpu.readings):
-        lines += _sentence(WITH_RESERVE, "", "text", width, glyphs)
-    for word in wording.quiet_words(gpu):
-        lines += _sentence(f"{word}: {wording.MEANINGS[word]}", "", "muted", width, glyphs)
-    return lines
+        found.append((text, wording.sign_of((throttle,), glyphs), throttle.role))
+    found += [
+        (SLOW_LINK.format(slow) if slow else "", "!", "warn"),
+        (SHARED if is_shared else "", "!", "warn"),
+        (UNCORRECTED if known(gpu.readings, "ecc_uncorrected_count") else "", "!!", "bad"),
+        (PERSISTENCE_OFF if gpu.persistence is False else "", "!", "warn"),
+        (MIG if gpu.instances else "", "", "text"),
+        (WITH_RESERVE if is_with_reserve(gpu.readings) else "", "", "text"),
+        *((f"{word}: {wording.MEANINGS[word]}", "", "muted") for word in wording.quiet_words(gpu)),
+    ]
+    return [line for text, sign, role in found for line in _sentence(text, sign, role, width, glyphs)]
 
 
 def _sentence(text: str | None, sign: str, role: str, width: int, glyphs: Glyphs) -> Section:
