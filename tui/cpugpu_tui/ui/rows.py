@@ -329,11 +329,8 @@ def rounds(row: Row, look: Look) -> Spans:
     if look.gpu_only:
         return ((_round_bars(row.gpu, width, look.glyphs), "gpu"),)
     half = (width - 1) // 2
-    return (
-        (_round_bars(row.cpu, half, look.glyphs), "cpu"),
-        (" " * (width - 2 * half), "text"),
-        (_round_bars(row.gpu, half, look.glyphs), "gpu"),
-    )
+    cpu, gpu = (_round_bars(times, half, look.glyphs) for times in (row.cpu, row.gpu))
+    return ((cpu, "cpu"), (" " * (width - 2 * half), "text"), (gpu, "gpu"))
 
 
 def _round_bars(times: DeviceTimes | None, width: int, glyphs: Glyphs) -> str:

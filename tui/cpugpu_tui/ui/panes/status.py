@@ -127,12 +127,8 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
         if situation.demo and state.repeats > 1:
             number += f" {glyphs.dot} run {state.repeat_number} of {state.repeats}"
         failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
-        return (
-            (f"{name} ", "title"),
-            (f"{glyph} {run.status}", role),
-            (f", {done_text(run)}{failed}{number}", "text"),
-            *_baseline(state, glyphs),
-        )
+        text = f", {done_text(run)}{failed}{number}"
+        return ((f"{name} ", "title"), (f"{glyph} {run.status}", role), (text, "text"), *_baseline(state, glyphs))
     if state.problem is not None and not (state.agent_ready and state.environment.get("torch")):
         return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
     return (("cpugpu-tui ", "title"), ("ready" if state.agent_ready else _awaited(state, glyphs), "muted"))
@@ -177,12 +173,9 @@ def _past(state: AppState, glyphs: Glyphs) -> Spans:
     run, status = state.run, state.past.summary.status
     sign, role = status_sign(status, glyphs)
     failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
-    return (
-        (f"{run_name(run, state.past.summary.name, glyphs)} ", "title"),
-        (f"{sign} {status}", role),
-        (f" {run.settled - run.skipped}/{len(run.rows)}{failed}", "text"),
-        *_baseline(state, glyphs),
-    )
+    name = run_name(run, state.past.summary.name, glyphs)
+    cases = f" {run.settled - run.skipped}/{len(run.rows)}{failed}"
+    return ((f"{name} ", "title"), (f"{sign} {status}", role), (cases, "text"), *_baseline(state, glyphs))
 
 
 def _baseline(state: AppState, glyphs: Glyphs) -> Spans:

@@ -119,11 +119,8 @@ class TimingsPane(Vertical):
         if width <= 1:
             return
         content = (thread_columns(run), self._comparisons(), timing_columns.shape_of(run, self._glyphs))
-        beside = (
-            timing_columns.width_beside(width, *content)
-            if self.screen.has_class("-wide") and self._may_have_chart()
-            else 0
-        )
+        may_be_beside = self.screen.has_class("-wide") and self._may_have_chart()
+        beside = timing_columns.width_beside(width, *content) if may_be_beside else 0
         laid_out = timing_columns.columns(width - beside - 1, *content)  # one cell is the scrollbar's
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._state.order, look, self._changes, laid_out)

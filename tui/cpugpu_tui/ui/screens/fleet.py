@@ -121,11 +121,8 @@ def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen
     if each.failed:
         cases = f"{cases} {each.failed}{glyphs.no}"
     machine = cut(spelled(render_fleet.machine_text(each), glyphs), 20, glyphs)
-    told = (
-        each.message
-        if each.in_trouble
-        else (render_fleet.says(each) if each.is_over else render_fleet.doing_text(each))
-    )
+    does = render_fleet.says(each) if each.is_over else render_fleet.doing_text(each)
+    told = each.message if each.in_trouble else does
     room = max(width - cell_len(before) - STATE_WIDTH - 1 - 10 - 21, 0)
     rest = f" {cases:>9}" + ("" if width < NARROW else f" {machine} {cut(spelled(told, glyphs), room, glyphs)}")
     if chosen:
@@ -135,23 +132,16 @@ def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen
 
 def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs, most: int = 6) -> list[Spans]:
     """Return the facts of a host in up to `most` lines: launcher, run, result or reason, and slow GPUs."""
-    facts = [
-        f"{each.host.host}, by {each.host.launcher}",
-        render_fleet.machine_text(each),
-        render_fleet.cases_text(each),
-    ]
-    facts.append(numbers_text(render_fleet.numbers_of(each)))
+    facts = [f"{each.host.host}, by {each.host.launcher}", render_fleet.machine_text(each)]
+    facts += [render_fleet.cases_text(each), numbers_text(render_fleet.numbers_of(each))]
     text = f" {glyphs.dot} ".join(spelled(fact, glyphs) for fact in facts if fact)
     lines: list[Spans] = [((cut(text, width, glyphs).rstrip(), "strong"),)]
     if each.why:
         role = "bad" if each.in_trouble else "warn"
         return lines + wrapped(spelled(each.why, glyphs), width, role, lines=min(4, most - 1))
     lines += wrapped(spelled(" ".join(slow), glyphs), width, "warn", lines=min(2, most - 2)) if slow else []
-    lines += wrapped(
-        spelled(render_fleet.says(each) or render_fleet.doing_text(each), glyphs),
-        width,
-        lines=max(min(5, most) - len(lines), 1),
-    )
+    told = spelled(render_fleet.says(each) or render_fleet.doing_text(each), glyphs)
+    lines += wrapped(told, width, lines=max(min(5, most) - len(lines), 1))
     odd = " ".join(conditions(each.run)) if len(lines) < most else ""
     return lines + (wrapped(spelled(odd, glyphs), width, "warn", lines=most - len(lines)) if odd else [])
 

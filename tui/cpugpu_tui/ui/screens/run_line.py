@@ -46,13 +46,8 @@ def columns(width: int) -> dict[str, int]:
         # A terminal may be dragged to fewer cells than the other columns take.
         return found | {"answer": max(1, width - 2 - sum(found.values()) - (len(found) - 1) * gap)}
     is_wide = width >= DATE_WIDTH
-    found = {
-        "run": NUMBER,
-        **({"started": DATE} if is_wide else {"age": AGE}),
-        "what": 0,
-        "type": DTYPE,
-        "sizes": SIZES,
-    }
+    when = {"started": DATE} if is_wide else {"age": AGE}
+    found = {"run": NUMBER, **when, "what": 0, "type": DTYPE, "sizes": SIZES}
     found |= {"": 1, "answer": 0, **({"ok": CASES, "took": TOOK} if is_wide else {}), TAGS: 0}
     room = width - 2 - sum(found.values()) - (len(found) - 1) * gap
     found["what"] = min(max(room // 5, 11), 24)

@@ -132,13 +132,8 @@ def options_of(request: PlanRequest, cores: int) -> dict[str, tuple[str, ...]]:
     usual = defaults["variant"]
     # Side by side, they tell after how many calls compiling pays.
     both = [f"{usual},{COMPILED}"] if COMPILED in variants and usual in variants and usual != COMPILED else []
-    counts = [str(2**power) for power in range(12) if 2**power < cores]
-    words = {
-        "dtype": supported,
-        "variant": (*variants, *both),
-        "threads": ["all", *counts, "1,all"],
-        "scale": ("full", "small"),
-    }
+    threads = ["all", *(str(2**power) for power in range(12) if 2**power < cores), "1,all"]
+    words = {"dtype": supported, "variant": (*variants, *both), "threads": threads, "scale": ("full", "small")}
     # The default first, if it is none of them.
     return {name: tuple(dict.fromkeys((*({defaults[name]} - set(each)), *each))) for name, each in words.items()}
 

@@ -79,18 +79,11 @@ class Subject(NamedTuple):
 def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Subject:
     """Return a GPU with all facts for a pane of this width."""
     room = min(width - 1, 60)
-    return Subject(
-        label=f"GPU {gpu.index}",
-        name=sanitized(gpu.name, 60, glyphs) or "unnamed",
-        problem=gpu.problem,
-        facts=tuple(gpu_facts(gpu, history, glyphs, devices)),
-        series="gpu",
-        identity=wording.mapping(gpu, devices, glyphs),
-        parts=(
-            *(instance_text(gpu, instance, devices, room, glyphs) for instance in gpu.instances),
-            *_process_lines(gpu, room, glyphs),
-        ),
-    )
+    name, facts = sanitized(gpu.name, 60, glyphs) or "unnamed", tuple(gpu_facts(gpu, history, glyphs, devices))
+    instances = (instance_text(gpu, instance, devices, room, glyphs) for instance in gpu.instances)
+    parts = (*instances, *_process_lines(gpu, room, glyphs))
+    identity = wording.mapping(gpu, devices, glyphs)
+    return Subject(f"GPU {gpu.index}", name, gpu.problem, facts, "gpu", identity, parts)
 
 
 def host_subject(host: Readings, history: History, glyphs: Glyphs) -> Subject:

@@ -172,13 +172,10 @@ def _how(device: Device, times: DeviceTimes) -> list[Spans]:
     calibrated = times.calibrated
     if calibrated is None:
         return []
-    once = calibrated.rounds * calibrated.blocks * calibrated.calls_per_block == 1
-    how = (
-        "timed once: a call takes longer than the budget"
-        if once
-        else f"{count_of(max(len(times.round_ns), 1), 'round')} of {count_of(calibrated.blocks, 'block')}"
-        f" of {count_of(calibrated.calls_per_block, 'call')}"
-    )
+    counts = (max(len(times.round_ns), 1), calibrated.blocks, calibrated.calls_per_block)
+    how = " of ".join(count_of(count, noun) for count, noun in zip(counts, ("round", "block", "call"), strict=True))
+    if calibrated.rounds * calibrated.blocks * calibrated.calls_per_block == 1:
+        how = "timed once: a call takes longer than the budget"
     threads = f", {count_of(calibrated.threads, 'thread')}" if device.is_cpu else ""
     which = f", in the first of {times.starts} starts" if times.starts > 1 else ""
     return [((f"  {how}{threads}{which}", "muted"),)]
@@ -219,11 +216,9 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
     has_kernels = words[names.DEVICE] == COLD and times.samples.get(names.DEVICE)
     if has_kernels and kernels_ns and latency_ns and kernels_ns > latency_ns:
         lines += paragraph(COLDER, width, "muted")
-    why = (
-        f"for means of blocks, and for fewer than {ENOUGH_FOR_TAILS} samples"
-        if len(singles) >= ENOUGH_FOR_TAILS
-        else f"they need {ENOUGH_FOR_TAILS} single calls, this row has {len(singles) or 'none'}"
-    )
+    why = f"for means of blocks, and for fewer than {ENOUGH_FOR_TAILS} samples"
+    if len(singles) < ENOUGH_FOR_TAILS:
+        why = f"they need {ENOUGH_FOR_TAILS} single calls, this row has {len(singles) or 'none'}"
     return [*lines, *paragraph(f"{glyphs.none} no p90 and p99: {why}", width, "muted")]
 
 

@@ -122,15 +122,10 @@ def gpu_lines(
     column = _column_width(width)
     sections = [_table(title, group, gpu.readings, past, column, glyphs) for title, group in wording.GPU_GROUPS.items()]
     sections.append(_instances(gpu, devices, column, glyphs))
-    return [
-        *_identity(gpu, devices, width, glyphs),
-        *_sentence(problem, "!", "warn", width, glyphs),
-        *_remarks(gpu, past, width, glyphs),
-        (),
-        *_in_columns([section for section in sections if section], width),
-        (),
-        *outside_instances(gpu, width, glyphs),
-    ]
+    lines = [*_identity(gpu, devices, width, glyphs), *_sentence(problem, "!", "warn", width, glyphs)]
+    lines += [*_remarks(gpu, past, width, glyphs), ()]
+    lines += [*_in_columns([section for section in sections if section], width), ()]
+    return [*lines, *outside_instances(gpu, width, glyphs)]
 
 
 def host_lines(state: TelemetryState, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -211,11 +206,8 @@ def _row(
         # Align the dash with the numbers if the reason then fits, but keep one cell to the label.
         indent = max(1, min(VALUE_WIDTH - 1, width - LABEL_WIDTH - len(reason)))
         return (label, (" " * indent, "text"), (sanitized(reason, width - LABEL_WIDTH - indent, glyphs), role))
-    number: Spans = (
-        label,
-        (f"{told.text:>{VALUE_WIDTH}}", role),
-        (f"  {wording.age_text(quantity, reading):<{AGE_WIDTH - 2}}", role if role == "stale" else "muted"),
-    )
+    age = f"  {wording.age_text(quantity, reading):<{AGE_WIDTH - 2}}"
+    number: Spans = (label, (f"{told.text:>{VALUE_WIDTH}}", role), (age, role if role == "stale" else "muted"))
     top = wording.top_of(quantity, readings)
     bars = width - width_of(number) - TOP_WIDTH - 1
     if top is None or bars < 4:

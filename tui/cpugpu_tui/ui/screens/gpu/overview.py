@@ -50,10 +50,8 @@ def overview_lines(
     read = state.latest
     if read is None or not read.gpus or width < LEAST_WIDTH:
         room = max(height, len(read.gpus) + 4 if read is not None else 1)
-        return [
-            *telemetry_lines(state, width, room, glyphs, devices),
-            *_processes(read.gpus if read else (), width, glyphs),
-        ]
+        processes = _processes(read.gpus if read else (), width, glyphs)
+        return [*telemetry_lines(state, width, room, glyphs, devices), *processes]
     column = (width - LABEL_WIDTH) // len(COLUMNS)
     cells = column - GAP
     step_s = max(LEAST_STEP_S, ceil(SPAN_S / cells))
