@@ -158,10 +158,7 @@ def bindings(ids: Iterable[str] | None = None, action: str | None = None) -> lis
     from textual.binding import Binding  # every command checks the keymap, and few of them need Textual
 
     wanted = COMMANDS if ids is None else [COMMAND_BY_ID[name] for name in ids]
-    return [
-        Binding(",".join(command.keys), action or command.action, command.label, id=command.id, show=False)
-        for command in wanted
-    ]
+    return [Binding(",".join(each.keys), action or each.action, each.label, id=each.id, show=False) for each in wanted]
 
 
 def digits() -> list[Binding]:
@@ -285,11 +282,8 @@ class Keymap(NamedTuple):
 
     def for_textual(self) -> dict[str, str]:
         """Return the changed keys in the form of Textual's `set_keymap`."""
-        return {
-            command.id: ",".join("comma" if key == "," else key for key in self.keys[command.id])
-            for command in COMMANDS
-            if self.keys[command.id] != command.keys
-        }
+        changed = [each.id for each in COMMANDS if self.keys[each.id] != each.keys]
+        return {name: ",".join("comma" if key == "," else key for key in self.keys[name]) for name in changed}
 
 
 DEFAULT_KEYMAP = Keymap({command.id: command.keys for command in COMMANDS})

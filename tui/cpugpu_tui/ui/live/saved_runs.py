@@ -154,9 +154,8 @@ def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
 def unreadable(number: int, error: StoreError, *, is_newer: bool) -> StoreError:
     """Return the error for a run that cannot be opened; the store's own message is about the whole file."""
     if is_newer:
-        return StoreError(
-            f"Run {number} was saved by a newer cpugpu-tui; this version cannot read it.", "Update cpugpu-tui."
-        )
+        newer = f"Run {number} was saved by a newer cpugpu-tui; this version cannot read it."
+        return StoreError(newer, "Update cpugpu-tui.")
     return StoreError(f"Run {number} cannot be opened: {error.message}", error.remedy)
 
 

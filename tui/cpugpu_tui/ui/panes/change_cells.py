@@ -120,10 +120,8 @@ def _sentences(each: DeviceChange) -> list[tuple[str, str]]:
     sentences = []
     if each.spread is not None:
         low, high = time_text(min(each.new_ns)), time_text(max(each.new_ns))
-        sentences.append(
-            (f"{each.device}: {len(each.new_ns)} runs of this series, {low} to {high} (min to max), "
-             f"spread {100 * each.spread:.1f} %.", "text")
-        )  # fmt: skip
+        runs = f"{each.device}: {len(each.new_ns)} runs of this series, {low} to {high} (min to max)"
+        sentences.append((f"{runs}, spread {100 * each.spread:.1f} %.", "text"))
     found = change(each.base_ns, each.new_ns)
     if found is not None and each.judged is None:
         interval = f", 95 % interval {interval_text(found)}" if found.low is not None else ", may be noise"

@@ -184,9 +184,8 @@ class TimingTable(PrivateTable):
         """Give DataTable the cells of a row, or blank ones if they were not made yet."""
         texts, cells = self._cells.get(row_key), self._blank
         if texts is not None:
-            cells = {
-                key: _shown(texts.get(str(key.value), _EMPTY), self._columns[str(key.value)]) for key in self.columns
-            }
+            names = {key: str(key.value) for key in self.columns}
+            cells = {key: _shown(texts.get(name, _EMPTY), self._columns[name]) for key, name in names.items()}
         self.set_cells(row_key, cells)
 
     def _forget(self, row_keys: Iterable[str]) -> None:
@@ -244,10 +243,8 @@ class TimingTable(PrivateTable):
         if row < 0:
             return strip
         mark = Style.from_meta({"row": row, "column": 0})
-        merged = [
-            Segment(segment.text, style.clear_meta_and_links() + mark)
-            for segment, style in zip(strip, styles, strict=True)
-        ]
+        both = zip(strip, styles, strict=True)
+        merged = [Segment(segment.text, style.clear_meta_and_links() + mark) for segment, style in both]
         if row == self.cursor_row and self.show_cursor and merged[0].text.startswith(" "):
             merged[0] = Segment(self._cursor_sign + merged[0].text[1:], merged[0].style)
         return Strip(merged, strip.cell_length).simplify()

@@ -65,10 +65,8 @@ def workload_entries(summaries: Iterable[tuple[str, str]], why_not: str) -> list
 
 def theme_entries(names: Iterable[str], current: str) -> list[Entry]:
     """Return an entry for each theme."""
-    return [
-        Entry(THEME, name, f"Theme {name}", "The current theme." if name == current else "Switch to this theme.")
-        for name in names
-    ]
+    about = {current: "The current theme."}
+    return [Entry(THEME, name, f"Theme {name}", about.get(name, "Switch to this theme.")) for name in names]
 
 
 def ranked(entries: Sequence[Entry], typed: str) -> list[Entry]:

@@ -116,11 +116,9 @@ def training_lines(times: DeviceTimes, width: int) -> list[Spans]:
     total_ns = times.median_ns(AS_WRITTEN) or sum(epoch.elapsed_ns for epoch in times.epochs)
     per_epoch_ns = median([epoch.elapsed_ns for epoch in times.epochs])
     last = times.epochs[-1]
-    text = (
-        f"training: {time_text(per_epoch_ns / last.steps)} a step, {time_text(per_epoch_ns)} an epoch, "
-        f"{duration(total_ns / 1e9)} in total ({time_text(total_ns)}); loss "
-        f"{', '.join(f'{epoch.loss:.3f}' for epoch in times.epochs)}"
-    )
+    losses = ", ".join(f"{epoch.loss:.3f}" for epoch in times.epochs)
+    text = f"training: {time_text(per_epoch_ns / last.steps)} a step, {time_text(per_epoch_ns)} an epoch, "
+    text += f"{duration(total_ns / 1e9)} in total ({time_text(total_ns)}); loss {losses}"
     if last.accuracy is not None:
         text += f"; accuracy on the test images {last.accuracy:.1%}"
     return paragraph(text, width)
@@ -176,10 +174,8 @@ def _why_not(row: Row, times: DeviceTimes) -> str:
     has = {metric: times.median_ns(metric) for metric, _ in MEASURES}
     has[DEVICE_WARM] = has[DEVICE_WARM] or times.kernels_ns
     missing = [part for metric, part in MEASURES if not has[metric]] or ["some part"]
-    return (
-        f"Parts unknown: {joined(missing)} {'was' if len(missing) == 1 else 'were'} not timed separately"
-        f"{' yet' if row.status == 'active' else ' in this run'}."
-    )
+    were, when = "was" if len(missing) == 1 else "were", "yet" if row.status == "active" else "in this run"
+    return f"Parts unknown: {joined(missing)} {were} not timed separately {when}."
 
 
 def _taken_apart(how: str, found: costs.Decomposition, width: int, glyphs: Glyphs) -> list[Spans]:

@@ -216,10 +216,8 @@ def processes_of(gpu: GpuTelemetry) -> list[Listed] | None:
     """Return the processes of a GPU and its MIG instances; None if none of them can be listed."""
     if gpu.everyone is None:
         return None
-    place = {
-        process.pid: f"{gpu.index} MIG {instance.index}"
-        for instance in gpu.instances for process in instance.processes or ()
-    }  # fmt: skip
+    sliced = ((process.pid, instance.index) for instance in gpu.instances for process in instance.processes or ())
+    place = {pid: f"{gpu.index} MIG {index}" for pid, index in sliced}
     return [(place.get(process.pid, str(gpu.index)), process) for process in gpu.everyone]
 
 
