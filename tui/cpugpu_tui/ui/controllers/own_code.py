@@ -102,12 +102,9 @@ class Coding:
     """Opens the form for typed code and starts what was typed."""
 
     def __init__(
-        self,
-        app: Shell[Any],
-        saved_runs: Callable[[], SavedRuns],
-        consent: Consent,
+        self, app: Shell[Any], saved_runs: Callable[[], SavedRuns], consent: Consent,
         start: Callable[[PlanRequest], object],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`saved_runs` is called on threads; `start` runs a request."""
         self._app, self._saved_runs, self._consent, self._start = app, saved_runs, consent, start
         self._typed: list[CodeFields] = []

@@ -107,6 +107,10 @@ class Shape(NamedTuple):
     """Heading of the GPU's time."""
 
 
+ANY_SHAPE = Shape()
+"""The shape of a run without properties that matter."""
+
+
 def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
     """Return the properties of a run that decide its columns."""
     gpus = tuple(gpu.name for gpu in run.gpus)
@@ -125,7 +129,7 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
 
 def columns(
     width: int, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(),
-    shape: Shape = Shape(),  # noqa: B008 - immutable
+    shape: Shape = ANY_SHAPE,
 ) -> list[Column]:  # fmt: skip
     """Return the richest set of columns that fits into `width` cells beside distinct names.
 

@@ -274,6 +274,9 @@ def _common_start(texts: Sequence[str]) -> str:
     return next((first[:end] for end in range(len(first), 0, -1) if last.startswith(first[:end])), "")
 
 
+# ------------------------------------------------------------------ the box that asks whether to run code
+
+
 FACT_WIDTH = 11
 """Cells of the labels."""
 

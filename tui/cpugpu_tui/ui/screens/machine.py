@@ -71,6 +71,9 @@ class MachineScreen(Page):
         return [fitted(line, width, self.glyphs) for line in lines]
 
 
+# ------------------------------------------------------------------ while a row was timed
+
+
 NAME = 12
 """Cells of the names."""
 
