@@ -56,7 +56,6 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
 
 
 def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...]:
-
     from cpugpu_tui.analysis.ceilings import newest
     from cpugpu_tui.compare.claims import judge_all, numbers_of, stored_points
     from cpugpu_tui.config import paths

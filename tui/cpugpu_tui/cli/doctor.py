@@ -95,7 +95,6 @@ def _tell(text: str) -> None:
 
 def show(finding: Finding, *, as_json: bool) -> None:
     """Print one finding, escaped: it may hold other people's commands, user names and variables."""
-
     from rich.text import Text
 
     from cpugpu_tui.cli.output.table_style import console

@@ -88,7 +88,6 @@ def prune(given: HistoryGiven) -> None:
 
     Runs are kept if they have a tag, belong to a baseline or are still running.
     """
-
     from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.store.maintenance import age_ns, pruning
 

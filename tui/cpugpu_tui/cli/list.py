@@ -70,7 +70,6 @@ def new_workload(given: NewGiven) -> None:
 
     The template runs without changes.
     """
-
     from cpugpu_tui.export.target import sentence_for
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.own_files import NAME

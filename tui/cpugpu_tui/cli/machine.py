@@ -192,7 +192,6 @@ def print_unmeasured(state: RunState) -> None:
 
 def print_card(known: Sequence[Ceilings]) -> None:
     """Print the card as wide as the terminal."""
-
     from cpugpu_tui.analysis.ceilings import card
 
     width = shutil.get_terminal_size((80, 24)).columns
@@ -202,7 +201,6 @@ def print_card(known: Sequence[Ceilings]) -> None:
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
     """Return the saved ceilings of this machine, newest first. Never creates a database."""
-
     from cpugpu_tui.config import paths
     from cpugpu_tui.store import open_to_read
 

@@ -109,7 +109,6 @@ def _watch(
     simulated: Simulation | None, interval_s: float, count: int | None, record: Path | None, *, gpm: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-
     from cpugpu_tui.telemetry.recording import Recorder
 
     if simulated is None:

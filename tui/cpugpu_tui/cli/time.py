@@ -116,7 +116,6 @@ def time(given: TimeGiven) -> None:
     size, and {k} by the value of --let k=VALUE. The output of the command is kept in a temporary folder,
     cpugpu-tui-output-*.
     """
-
     from cpugpu_tui.cli.running.modes import run_headless, run_in_turn
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.compare.in_turn import Side, code_sides
@@ -176,7 +175,6 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[model.OwnCode
         UsageError: several machines are named, the code cannot be sent, or an option does not apply there.
         UnfitError: Slurm did not report the resources of its nodes.
     """
-
     from cpugpu_tui.cli.fleet.running import named_hosts
     from cpugpu_tui.session.code_files import announced
     from cpugpu_tui.transport.interpreter_search import AUTO
@@ -269,7 +267,6 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[model.OwnCod
     Raises:
         UsageError: no function of a file is timed, or the revision does not have it.
     """
-
     from cpugpu_tui.session.code_files import file_of_revision
     from cpugpu_tui.workloads.code_target import parse_target
 
@@ -291,7 +288,6 @@ def told_pair(
     given: TimeGiven, new: Sequence[model.OwnCode], old: Sequence[model.OwnCode], commit: str | None
 ) -> tuple[str, ...]:
     """Return `time` and the words that name both codes. Say if they are equal."""
-
     from cpugpu_tui.session.repeat import pair_words
 
     if given.rev is not None and new[0].sha256 == old[0].sha256 and new[0].setup == old[0].setup:

@@ -98,7 +98,6 @@ def doctor(given: HealthGiven) -> None:
     Hosts that failed come first, then failed checks, then warnings; rare ones before common ones.
     Exit code: 0 no check failed, 1 a check failed, 3 a host failed.
     """
-
     from cpugpu_tui.doctor.check_registry import findings_of, worst_first
     from cpugpu_tui.model import Plan
 

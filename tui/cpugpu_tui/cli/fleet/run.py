@@ -113,7 +113,6 @@ def _run_fleet(given: FleetGiven, request: PlanRequest) -> int:
     Raises:
         CpuGpuError: request, hosts or terminal cannot be used. With `--json` it is also printed as a `RunFinished`.
     """
-
     from cpugpu_tui.cli.fleet.running import Run, fleet_plan, print_fleet, run_to_the_end
     from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
     from cpugpu_tui.render.fleet import host_data
@@ -154,7 +153,6 @@ def list_hosts(given: opt.Given) -> None:
 
     Nothing is started. The commands run `true` instead of the agent, so you can try them by hand.
     """
-
     from cpugpu_tui.cli.fleet.running import named_hosts
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.transport.launchers import launch_argv, shell_line
@@ -232,7 +230,6 @@ def gate(given: FleetGateGiven) -> None:
 
 def _plan(request: GateRequest, baselines: list[Series]) -> Plan:
     """Return the plan for every GPU of a host: the first baseline's, or one of the named presets."""
-
     from cpugpu_tui.cli.running.gate import gate_plan
     from cpugpu_tui.session.own_workloads import OwnWorkloads
 

@@ -163,7 +163,6 @@ def _plan(
     Raises:
         UsageError: nothing can be verified, or the file names what this version does not know.
     """
-
     from cpugpu_tui.analysis.regret import held_out
     from cpugpu_tui.cli.thresholds.measuring import DEVICES
     from cpugpu_tui.session.planning import build_plan
