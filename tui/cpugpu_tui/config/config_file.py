@@ -111,7 +111,7 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
         table.workload, file.parsed((*at, "sizes"), lambda: parse_sizes(sizes)), _texts(table.variants) or ("default",)
     )
     return Preset(
-        name, (part,), printable(table.summary) or f"your preset: {table.workload}, sizes {sizes}", "",
+        name, (part,), printable(table.summary) or f"your preset: {table.workload}, sizes {sizes}",
         dtypes=dtypes,
         threads=file.parsed((*at, "threads"), lambda: parse_threads(",".join(threads))) if threads else (),
     )  # fmt: skip

@@ -48,6 +48,8 @@ def build_plan(request: PlanRequest) -> model.Plan:
         raise FieldError("sizes", f"Too many cases: {len(cases):,}. The limit is {MAX_CASES:,}.", "Use a larger step.")
     check_settings(request)
     least, most = _rounds(request, search)
+    # A start of a survey takes 40 s, and each call of a command starts a process.
+    is_one_start = request.repeat > 1 or request.own.has_commands or (search is not None and search.is_survey)
     return model.Plan(
         name="+".join(request.names),
         cases=cases,
@@ -63,9 +65,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
         max_seconds=request.max_seconds and request.max_seconds / request.repeat,
-        starts=requests.starts_of(request.starts, search)
-        if request.repeat == 1 and not request.own.has_commands
-        else 1,
+        starts=1 if is_one_start else request.starts,
         cache=request.cache,
         scale=request.scale,
         mnist=request.mnist,
@@ -100,7 +100,7 @@ def _rounds(request: PlanRequest, search: model.Search | None) -> tuple[int, int
     least = MIN_ROUNDS if search is not None or request.own.has_commands else model.Plan.rounds
     if search is None:
         return least, model.Plan.max_rounds
-    return least, requests.most_rounds(search)
+    return least, requests.SURVEY_ROUNDS if search.is_survey or search.full else requests.SEARCH_ROUNDS
 
 
 def _blocks(request: PlanRequest, *, searched: bool) -> int:

@@ -74,11 +74,6 @@ def search_of(limit_s: float | None, *, is_asked: bool, full: bool) -> model.Sea
     return model.Search(model.Search.most_cases if is_asked else QUICK_CASES)
 
 
-def most_rounds(search: model.Search) -> int:
-    """Return the most rounds of a case."""
-    return SURVEY_ROUNDS if search.is_survey or search.full else SEARCH_ROUNDS
-
-
 def most_first(limit_s: float | None) -> int:
     """Return the most first sizes of a workload in a preset with this time limit."""
     from cpugpu_tui.decide.next_size import MOST_GRID
@@ -115,11 +110,6 @@ def _call_ns(times: DeviceTimes) -> float | None:
     if times.calibrated is not None:
         return times.calibrated.estimate_ns
     return next(iter(times.samples.get(model.COLD_START, ())), None)
-
-
-def starts_of(asked: int, search: model.Search | None) -> int:
-    """Return the starts of a run that is no series: one for a survey, which takes 40 s a start."""
-    return 1 if search is not None and search.is_survey else asked
 
 
 @dataclass(frozen=True)
