@@ -26,7 +26,7 @@ from cpugpu_tui.model import Event, Plan, RunFinished, RunStarted, Simulation, T
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.session import Deliver, Session
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.store import RunSummary, Store
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.keys import COMMANDS
@@ -148,15 +148,16 @@ class WitnessedBackend(Backend):
 
     @property
     def history(self) -> SavedRuns:
-        saved, witness = super().history, self._witness
-        delete = saved.delete
+        store, witness = self._store, self._witness
+        if store is not None and "delete" not in vars(store):
+            delete = store.delete
 
-        def noted(run: RunSummary) -> None:
-            witness.deleted.add(run.run_id)
-            delete(run)
+            def noted(run_id: str) -> None:
+                witness.deleted.add(run_id)
+                delete(run_id)
 
-        saved.delete = noted  # type: ignore[method-assign]
-        return saved
+            store.delete = noted  # type: ignore[method-assign]
+        return super().history
 
 
 # ------------------------------------------------------------------ a visit
