@@ -1,7 +1,7 @@
 """Share of simulated intervals that cover the truth, of false winners at a tie, and of words without an interval.
 
-PART=ties runs one of the parts `covered`, `ties`, `brackets`, `over_starts`, `brackets_over_starts`, `observations`,
-`candidates`, `recorded` and `statements`; together they take 20 minutes.
+PART=ties runs one of the parts `covered`, `ties`, `brackets`, `over_starts`, `brackets_over_starts`, `observations`
+and `statements`; together they take 20 minutes.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import product
 
 from tests.helpers.bench.figures import record as record_figure
-from tests.helpers.bench.interval_study import METHODS, NO_CORRECTION, OWN, POOLED, RHOS, SHAPES, agreement, study
+from tests.helpers.bench.interval_study import RHOS, SHAPES
 from tests.helpers.bench.ratios import table
 from tests.helpers.bench.start_trials import Machine, held
 from tests.helpers.bench.start_trials import brackets as start_brackets
@@ -24,8 +24,6 @@ from cpugpu_tui.report.segments import CLASSES, NOT_DECIDED
 from cpugpu_tui.state.folding import folded
 
 CASES = int(os.environ.get("BENCH_TRIALS", "1000"))
-FIXED = (5, 8, 12, 20, 40)
-LEAST_RECORDED = 12
 SIZES = (7, 20)
 """Sizes of a search: the grid of `quick`, the most of any search."""
 FEW = (2, 3, 4, 5)
@@ -36,7 +34,7 @@ SIMULATED = "simulated"
 def main() -> None:
     """Print the tables."""
     parts = (
-        covered, ties, brackets, over_starts, brackets_over_starts, observations, candidates, recorded, statements,
+        covered, ties, brackets, over_starts, brackets_over_starts, observations, statements,
     )  # fmt: skip
     for part in parts:
         if os.environ.get("PART") in (None, part.__name__):
@@ -196,42 +194,6 @@ def observations() -> None:
         real[FEW.index(3)],
         machine=SIMULATED,
     )
-
-
-def candidates() -> None:
-    """Compare candidates for the interval, at the stopping time and after a fixed number of rounds."""
-    for together, correction, noise in (
-        (1, NO_CORRECTION, 1.0), (1, OWN, 1.0), (1, POOLED, 1.0), (20, POOLED, 1.0), (1, POOLED, 0.3), (20, POOLED, 0.3)
-    ):  # fmt: skip
-        rows = [
-            (shape, f"{rho:g}", *(
-                study(shape, rho, name, correction, together=together, cases=CASES, noise=noise).text()
-                for name in METHODS
-            ))
-            for shape in SHAPES for rho in RHOS
-        ]  # fmt: skip
-        table(
-            f"Coverage and median half-width at the stopping time (8 to 40 rounds, ± 1 %), noise of {3 * noise:g} %, "
-            f"{together} at once, correction for autocorrelation: {correction}",
-            ("rounds", "ρ", *METHODS), rows,
-        )  # fmt: skip
-    rows = [
-        (f"{count} normal", f"{rho:g}", *(
-            study("normal", rho, name, POOLED, together=20, stops=(count,), cases=CASES).text() for name in METHODS
-        ))
-        for count in FIXED for rho in RHOS
-    ]  # fmt: skip
-    table("After a fixed number of rounds, 20 at once, pooled", ("rounds", "ρ", *METHODS), rows)
-
-
-def recorded() -> None:
-    """Compare the halves of the longest series of the recording of a GPU server that the demo plays."""
-    rows = []
-    for device in DEVICES:
-        long = [each for each in _recorded(device) if len(each) >= LEAST_RECORDED]
-        results = (agreement(long, name) for name in METHODS)
-        rows.append((device, *(f"{agreed} of {count}, ± {100 * half:.1f} %" for agreed, count, half in results)))
-    table("Recorded series of 12 and more rounds: both halves agree, median half-width", ("device", *METHODS), rows)
 
 
 def statements() -> None:

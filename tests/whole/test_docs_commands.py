@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import PATIENCE_S, CommandLine
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.readme.blocks import PAGES, ROOT
 from typer import BadParameter, Exit
 from typer.main import get_group
@@ -102,7 +102,7 @@ def command_of(arguments):
     return name, command
 
 
-def on_this_machine(line):
+def on_this_machine(line, simulated=FAST):
     """Return the arguments of a command with what makes it run here: simulated, and without waiting."""
     arguments = [HERE.get(word, word) for word in shlex.split(line)[1:]]
     name, command = command_of(arguments)
@@ -112,7 +112,7 @@ def on_this_machine(line):
         arguments += ["--interval", "0.1"]
     takes = {option for each in command.params for option in each.opts}
     if "--simulate" in takes and not {"--simulate", "--replay", "--run"} & set(arguments):
-        arguments += ["--simulate", f"{STEADY},gpus=2" if "cuda" in arguments else STEADY]
+        arguments += ["--simulate", f"{simulated},gpus=2" if "cuda" in arguments else simulated]
     return arguments
 
 
@@ -121,7 +121,7 @@ def seeded(tmp_path_factory):
     """Return a history with two series, of which the first is the baseline main."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("seeded") / "history.db")
     for _ in range(2):
-        done = cpugpu.here("run", "matmul", "--size", "64,1024", "--repeat", "5", "--simulate", STEADY)
+        done = cpugpu.here("run", "matmul", "--size", "64,1024", "--repeat", "5", "--simulate", FAST)
         assert done.code == 0, done.err
     assert cpugpu.here("baseline", "main", "1").code == 0
     return cpugpu
@@ -231,8 +231,8 @@ def test_the_job_of_the_docs_passes_until_a_threshold_moves(cpugpu, folder):
     (job,) = fences(IN_PROGRAM, "yaml")
     steps = re.findall(r"- run: (cpugpu-tui .*)", job)
     assert len(steps) == 2
-    assert [cpugpu.here(*on_this_machine(line)).code for line in steps] == [0, 0]
-    slower = [*on_this_machine(steps[0])[:-1], f"{STEADY},cpu_ns_per_flop=0.0005"]
+    assert [cpugpu.here(*on_this_machine(line, STEADY)).code for line in steps] == [0, 0]
+    slower = [*on_this_machine(steps[0], STEADY)[:-1], f"{STEADY},cpu_ns_per_flop=0.0005"]
     assert cpugpu.here(*slower).code == 1
 
 

@@ -172,6 +172,7 @@ def test_a_stopped_run_writes_nothing(file, cpugpu, monkeypatch, words):
     words(done.err.splitlines()[-1])
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_what_a_full_disk_did_not_take_need_not_be_measured_again(file, cpugpu, monkeypatch, words):
     before = file.read_text()
     with monkeypatch.context() as full:

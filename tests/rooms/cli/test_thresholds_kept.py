@@ -64,10 +64,10 @@ def true_regrets(each):
 @pytest.mark.parametrize(
     ("names", "starts"),
     [
-        (tuple(CURVES)[::3], (1, 2)), pytest.param(tuple(CURVES), (1, 2), marks=pytest.mark.slow),
+        (tuple(CURVES)[::5], (1, 2)), pytest.param(tuple(CURVES), (1, 2), marks=pytest.mark.slow),
         pytest.param(tuple(CURVES), None, marks=pytest.mark.slow),
     ],
-    ids=["other start, a third", "other start", "one start"],
+    ids=["other start, a fifth", "other start", "one start"],
 )  # fmt: skip
 def test_a_file_keeps_what_it_promises(monkeypatch, names, starts):
     kept = made_and_verified(monkeypatch, names, 1, starts)
@@ -93,11 +93,10 @@ def slow_at_some_sizes(monkeypatch):
     monkeypatch.setitem(CURVES, "conv2d", CURVES["conv2d"]._replace(gpu=((4, 55.5), (50, 57.7), *SLOW_AT)))
 
 
-@pytest.mark.parametrize("limit_s", [45, 80])
-def test_the_middle_of_a_wide_gap_is_timed_however_much_others_have_to_narrow(monkeypatch, limit_s):
+def test_the_middle_of_a_wide_gap_is_timed_however_much_others_have_to_narrow(monkeypatch):
     """On an H200 the time of 20 workloads was over before, and a file named the GPU at 141."""
     slow_at_some_sizes(monkeypatch)
-    state = timed(monkeypatch, plan_of(("conv2d", "solve", "cholesky", "svd"), 1, limit_s)).state
+    state = timed(monkeypatch, plan_of(("conv2d", "solve", "cholesky", "svd"), 1, 45)).state
     assert ("conv2d", 141) in {(row.case.workload, row.case.size) for row in state.rows.values()}
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from tests.helpers.command_line import FAST
 from tests.helpers.golden import assert_golden, paragraphs
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 
@@ -171,10 +172,10 @@ def test_the_history_the_exports_and_the_baseline_know_it(cpugpu):
 def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu, sizes):
     """All other cases pass; this one has no time. The exit code is 4, even if it is the only case."""
     device = ("--device", "cpu") if sizes == "64" else ()
-    cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", "drift=0,seed=1")
+    cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", f"{FAST},seed=1")
     assert cpugpu("baseline", "main", "latest").code == EXIT_OK
-    assert cpugpu("gate", "--baseline", "main", "--simulate", "drift=0,seed=7").code == EXIT_OK
-    done = cpugpu("gate", "--baseline", "main", "--simulate", f"drift=0,seed=7,{STARVED}")
+    assert cpugpu("gate", "--baseline", "main", "--simulate", f"{FAST},seed=7").code == EXIT_OK
+    done = cpugpu("gate", "--baseline", "main", "--simulate", f"{FAST},seed=7,{STARVED}")
     assert done.code == EXIT_UNFIT
     assert "core" in done.out + done.err
 

@@ -11,7 +11,6 @@ from typing import Any
 import psutil
 import pytest
 import torch
-import torch._dynamo.config
 from tests.helpers.command_line import CommandLine, Witness, agents_of, events_from, next_event
 from tests.helpers.runs.recorder import plan_of, swept
 

@@ -89,6 +89,7 @@ def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu):
     assert [event.plan.codes for event in events if isinstance(event, RunStarted)] == [(code,)]
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_function_of_a_file_is_timed_with_what_inputs_returns(cpugpu, tmp_path):
     file = tmp_path / "my_model.py"
     file.write_text("import torch\ndef inputs(n):\n    return torch.rand(n)\ndef double(x):\n    return x * 2\n")

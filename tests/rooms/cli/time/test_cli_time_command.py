@@ -15,6 +15,7 @@ HERE = ("--device", "cpu", "--rounds", "2")
 PYTHON = ("env", sys.executable, "-I", "-S", "-c")
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_command_becomes_rows_and_its_line_repeats_it(cpugpu, tmp_path):
     command = ("sh", "-c", "printf $1 >> $0-$2", f"{tmp_path}/kept", "{n}", "{k}")
     words = ("time", "--let", "k=a,b", "--n", "2,3", *HERE, "--", *command)
@@ -25,6 +26,7 @@ def test_a_command_becomes_rows_and_its_line_repeats_it(cpugpu, tmp_path):
     assert shlex.split(done.out.rpartition("Again: cpugpu-tui ")[2]) == list(words)
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_the_receipt_and_at_least_five_rounds_are_events(cpugpu):
     startup = shlex.join((*PYTHON, "pass"))
     done = cpugpu("time", "--device", "cpu", "--startup", startup, "--json", "--no-save", "--", *PYTHON, "pass")
@@ -37,6 +39,7 @@ def test_the_receipt_and_at_least_five_rounds_are_events(cpugpu):
     assert {tuple(event.samples) for event in rounds} == {("latency",)}
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_a_failing_command_is_a_failed_case(cpugpu):
     done = cpugpu("time", *HERE, "--", *PYTHON, "raise SystemExit('no data set here')")
     assert done.code == EXIT_CASES_FAILED

@@ -24,6 +24,7 @@ def test_both_are_named_and_their_command_times_the_same(cpugpu):
     assert len({case.workload for case in plan.cases}) == 2, "a workload for each k"
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_numpy_is_timed_on_a_machine_without_the_library_of_the_gpu(cpugpu, tmp_path):
     (tmp_path / "on_gpu.py").write_text("import cupy_that_nobody_has\ndef f(x):\n    return x\n")
     (tmp_path / "on_cpu.py").write_text("import numpy\ndef inputs(n):\n    return numpy.random.rand(n)\n"

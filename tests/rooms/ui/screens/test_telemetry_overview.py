@@ -55,8 +55,10 @@ def moving_for(seconds, gpus=8):
     return tuple(replace(read, gpus=(replace(read.gpus[0], processes=PROCESSES), *read.gpus[1:])) for read in reads)
 
 
+MOVING = moving_for(150)
+
 SEEN: dict[str, tuple[tuple[TelemetryRead, ...], int, int]] = {
-    **{f"eight GPUs at {name}": (moving_for(150), *size) for name, size in SIZES.items()},
+    **{f"eight GPUs at {name}": (MOVING, *size) for name, size in SIZES.items()},
     "half of each range": (share_of_range(0.5), 76, 22),
     "half of each range in two lines": (share_of_range(0.5), 116, 38),
     "all of each range": (share_of_range(1.0), 76, 22),
