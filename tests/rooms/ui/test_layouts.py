@@ -122,3 +122,13 @@ async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x
         start = next(place for place, line in enumerate(lines) if "workload" in line and "GPU wins" in line)
         assert {line.split()[0] for line in lines[start + 1 : start + 6]} == set(names)
         assert pilot.app.screen.query_one(TimingTable).size.height >= 6
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40), (200, 60)])
+async def test_the_first_frame_has_the_layout_of_the_later_ones(size, monkeypatch):
+    """Textual lays out for the terminal's size only in the second: boxes appeared and the welcome jumped."""
+    app, first = fake_run.new_app(), []
+    load = app._load_the_rest
+    monkeypatch.setattr(app, "_load_the_rest", lambda: first.append(app.screen.classes) or load())
+    async with fake_run.opened(app, size):
+        assert first == [app.screen.classes]

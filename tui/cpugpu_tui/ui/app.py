@@ -23,7 +23,7 @@ from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.shell import Shell
+from cpugpu_tui.ui.shell import Shell, layout_classes
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class CpuGpuApp(Shell[AppResult]):
 
     def get_default_screen(self) -> Screen[None]:
         """Open on the main screen."""
-        return MainScreen(self.state, self.glyphs)
+        return MainScreen(self.state, self.glyphs, layout_classes(self.size))
 
     def _load_the_rest(self) -> None:
         """Load what the first paint did not need: controllers, the style sheet of the pages, the table, the backend."""

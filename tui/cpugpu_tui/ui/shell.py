@@ -11,6 +11,7 @@ from textual import events, on
 from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.scrollbar import ScrollBarRender
 from textual.timer import Timer
@@ -37,9 +38,16 @@ INTERNAL_ERROR = "Internal error"
 NOTICE_DURATION_S = 6.0
 """How long the status line shows the result of a key press."""
 
-WIDTHS: list[tuple[int, str]] | None = [(0, "-slim"), (40, "-tiny"), (60, "-narrow"), (100, "-normal"), (160, "-wide")]
-HEIGHTS: list[tuple[int, str]] | None = [(0, "-low"), (12, "-flat"), (16, "-short"), (34, "-tall")]
+WIDTHS = [(0, "-slim"), (40, "-tiny"), (60, "-narrow"), (100, "-normal"), (160, "-wide")]
+HEIGHTS = [(0, "-low"), (12, "-flat"), (16, "-short"), (34, "-tall")]
 """Least columns and rows of each layout in `app.tcss`."""
+
+
+def layout_classes(size: Size) -> str:
+    """Return the classes that Textual gives a screen of this size, but only after its first frame."""
+    steps = zip((WIDTHS, HEIGHTS), size, strict=True)
+    return " ".join(max(step for step in each if step[0] <= cells)[1] for each, cells in steps)
+
 
 Result = TypeVar("Result")
 
@@ -50,8 +58,8 @@ class Shell(WatchedApp[Result]):
     CSS_PATH: ClassVar[CSSPathType | None] = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
     ALLOW_SELECT = False  # selecting text is the terminal's (with shift); Textual's would repaint it
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = WIDTHS
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = HEIGHTS
 
     glyphs: Glyphs = UNICODE
     """Characters that this terminal can show."""

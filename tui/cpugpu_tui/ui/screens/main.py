@@ -113,8 +113,8 @@ class MainScreen(Screen[None]):
     AUTO_FOCUS = ""
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
-    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
-        super().__init__()
+    def __init__(self, state: AppState, glyphs: Glyphs, classes: str = "") -> None:
+        super().__init__(classes=classes)
         self._state, self._glyphs = state, glyphs
         self._zoomed: str | None = None
         self._timings: TimingsPane | None = None
