@@ -4,12 +4,14 @@ import shlex
 import sys
 from importlib.metadata import PackageNotFoundError
 
+import pytest
 import setuptools  # noqa: F401 - before pip: it replaces distutils only if nothing has loaded that
 from pip._internal.commands.install import InstallCommand
 from pip._internal.req.constructors import install_req_from_line
 
 from cpugpu_tui.config import installing
-from cpugpu_tui.config.installing import install_command
+from cpugpu_tui.config.installing import install_command, packages_of
+from cpugpu_tui.errors import UnfitError
 
 PACKAGES = ["jinja2>=3.1", "matplotlib>=3.8"]
 
@@ -46,3 +48,11 @@ def test_pipx_and_uv_install_into_their_own_environment(monkeypatch, tmp_path):
     assert shlex.split(install_command("report", str(tmp_path))) == by_uv
     assert shlex.split(install_command("report", str(passing))) == by_uv
     assert shlex.split(install_command("report", str(suffixed))) == ["pipx", "inject", "cpugpu-tui@2", *PACKAGES]
+
+
+def test_a_package_that_is_there_and_fails_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "broken_plot.py").write_text("raise ImportError('multiarray failed to import')")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = r"Charts need a package that fails: multiarray failed to import\."
+    with pytest.raises(UnfitError, match=text), packages_of("plot", "Charts need"):
+        import broken_plot  # noqa: F401

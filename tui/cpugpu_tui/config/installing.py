@@ -25,9 +25,10 @@ def packages_of(extra: str, what: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise UnfitError(
-            f"{what} the package {error.name}, which is not installed.", f"Install it with: {install_command(extra)}"
-        ) from error
+        # A package can also be there and broken: `numpy.core.multiarray failed to import` names none.
+        is_missing = isinstance(error, ModuleNotFoundError)
+        found = f"the package {error.name}, which is not installed" if is_missing else f"a package that fails: {error}"
+        raise UnfitError(f"{what} {found}.", f"Install it with: {install_command(extra)}") from error
 
 
 def install_command(extra: str, prefix: str = sys.prefix, python: str = sys.executable) -> str:
