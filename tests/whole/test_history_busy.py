@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing, contextmanager
 
 import pytest
-from tests.helpers.command_line import FAST, next_event
+from tests.helpers.command_line import FAST, CommandLine, next_event
 
 from cpugpu_tui.cli.running import saving
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT
@@ -82,12 +82,20 @@ def test_a_lock_that_ends_costs_nothing_and_one_that_stays_costs_exit_4(cpugpu):
         assert [(run.status, run.cases_ok) for run in store.runs()] == [("interrupted", 1), ("done", 2)]  # newest first
 
 
+@pytest.fixture(scope="module")
+def based(tmp_path_factory):
+    """A history with five runs that are the baseline main; only copied."""
+    made = CommandLine(tmp_path_factory.mktemp("based") / "history.db")
+    assert made.here(*RUN, "--repeat", "5").code == EXIT_OK
+    assert made.here("baseline", "main", "latest").code == EXIT_OK
+    return made
+
+
 @pytest.mark.parametrize(("simulated", "code"), [(FAST, EXIT_UNFIT), (f"{FAST},gpu_ns_per_flop=0.2", 1)])
 @pytest.mark.usefixtures("agents_here")
-def test_a_gate_that_passes_unsaved_exits_4_and_one_that_fails_exits_1(cpugpu, monkeypatch, simulated, code):
+def test_a_gate_that_passes_unsaved_exits_4_and_one_that_fails_exits_1(cpugpu, based, monkeypatch, simulated, code):
     monkeypatch.setattr(saving, "LAST_TRY_S", 0.1)
-    assert cpugpu.here(*RUN, "--repeat", "5").code == EXIT_OK
-    assert cpugpu.here("baseline", "main", "latest").code == EXIT_OK
+    cpugpu.take_over(based)
     with locked(cpugpu.database):
         done = cpugpu.here("gate", "--baseline", "main", "--simulate", simulated)
     assert done.code == code, done.out
