@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
 
 from cpugpu_tui.decide.stats import median
 
@@ -116,25 +115,6 @@ def side_by_side(
 
     ratio, known = alternate(kept(ours, seen[0]), kept(theirs, seen[1]), half_width_pct=half_width_pct, cap_s=cap_s)
     return SideBySide(median(seen[0]), median(seen[1]), ratio, known)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How far repeated measurements of one thing lie apart."""
-
-    middle: float
-    deviation_pct: float
-    """Sample standard deviation in percent of the mean."""
-    range_pct: float
-    """Largest against smallest."""
-    count: int
-
-
-def spread_of(values: Sequence[float]) -> Spread:
-    """Return the spread of at least two values."""
-    return Spread(
-        median(values), 100 * stdev(values) / fmean(values), 100 * (max(values) / min(values) - 1), len(values)
-    )  # fmt: skip
 
 
 def cap_seconds(usual: float) -> float:
