@@ -24,7 +24,9 @@ async def test_what_is_typed_before_the_first_frame_waits_for_what_it_is_meant_f
     monkeypatch.setattr(app, "get_default_screen", type_and_show)
     async with opened(app) as pilot:
         await settled(pilot, lambda: app.backend.sessions)
-        assert app.main_screen.query_one(WorkloadPane).options.highlighted == 1
+        pane = app.main_screen.query_one(WorkloadPane)
+        assert pane.options.highlighted == 1
+        assert app.backend.sessions[0].plan.name == pane.entry.name, "`r` runs what is highlighted"
 
 
 async def test_what_is_typed_after_quitting_begins_no_run():

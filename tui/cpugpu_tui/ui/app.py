@@ -189,6 +189,8 @@ class CpuGpuApp(Shell[AppResult]):
         """Perform an action, or show why it is impossible now, so that no key seems broken."""
         own = default_namespace is None or default_namespace is self
         command = keys.command_of(action) if isinstance(action, str) and own else None
+        if command is not None and isinstance(self.screen, MainScreen):
+            self.preparing.settle(self.screen.query_one(WorkloadPane))
         why = keys.impossible(command, self.state.situation) if command is not None else ""
         if command is not None and why:
             name = keys.label(command, self.state.situation)

@@ -49,6 +49,12 @@ class Preparing:
         if message.request != self._app.state.request:
             self._app.change(request=message.request, again=None)
 
+    def settle(self, pane: WorkloadPane) -> None:
+        """Take over the highlighted workload: `j` and `r` typed at once ran the one before, as `r` overtook the list."""
+        chosen = pane.entry.request if pane.summaries else self._app.state.request
+        if chosen.names != self._app.state.request.names:
+            self.highlight(WorkloadPane.Highlighted(chosen))
+
     def open_form(self, message: WorkloadPane.Opened) -> None:
         """Open the form for a workload's parameters."""
         from cpugpu_tui.ui.screens.workload_form import WorkloadForm
