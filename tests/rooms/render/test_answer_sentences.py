@@ -133,7 +133,7 @@ def test_few_rounds_show_their_range():
     ("letters", "says"),
     [
         ("CCG", "from ≈ 28"), ("GC", "up to ≈ 14"), ("GCG", "up to ≈ 14 and from ≈ 28"),
-        ("CGC", "from ≈ 14 to ≈ 28"), ("?GG", "from ≤ 20"), ("CC?", "not up to 20"), ("GG?", "up to 20"),
+        ("CGC", "from ≈ 14 to ≈ 28"), ("?GG", "from ≤ 20"), ("CC?", "not up to 20"), ("GG?", "up to 20, unclear above"),
         ("GC?", "up to ≈ 14"), ("==", ALL_EQUAL), ("--", "unclear"), ("", NONE_TIMED),
         ("GG", "at every size timed (10–20)"), ("CC", "at no size timed (10–20)"),
     ],

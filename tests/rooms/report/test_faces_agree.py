@@ -349,7 +349,7 @@ def _known(found):
     for moved in (False, True):
         cause = found.cause(moved=moved)
         if cause is not None:
-            yield from (time_text(cause.measured_ns), time_text(cause.kernels_ns))
+            yield from map(time_text, (cause.measured_ns, cause.kernels_ns, cause.largest[1] * cause.measured_ns))
             shares = [cause.largest[1], cause.share(cause.rest_ns), 1 - cause.share(cause.rest_ns)]
             yield from (percent(abs(share)) for share in shares)
     for each in found.printed:

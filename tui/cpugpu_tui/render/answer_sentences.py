@@ -145,8 +145,9 @@ def cause_sentence(found: SweepReport) -> str:
 def _cause(decomposition_of: Decomposition, subject: str = "", of: str = "", beside: str = "") -> str:
     name, share = decomposition_of.largest
     # Each part is timed separately, and can take longer there than inside the call.
+    alone = f", {time_text(share * decomposition_of.measured_ns)} alone," if share > 1 else ""
     part = f"{percent(share)} %" if share <= 1 else "all"
-    text = f"{subject or CAUSES[name]} takes {part} of {of}{time_text(decomposition_of.measured_ns)}{beside}"
+    text = f"{subject or CAUSES[name]}{alone} takes {part} of {of}{time_text(decomposition_of.measured_ns)}{beside}"
     if decomposition_of.is_explained:
         return text
     rest = decomposition_of.share(decomposition_of.rest_ns)

@@ -194,9 +194,15 @@ def ranges_text(found: Condition) -> str:
 
 
 def exceptions(found: Condition) -> str:
-    """Return `, unclear at 500`: sizes without a winner between those that one device wins."""
+    """Return `, unclear at 500 and above`: sizes without a winner between those that one device wins, and beyond them.
+
+    `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
+    """
     sizes = [size.size for size in found.outside if any(part.first < size.size < part.last for part in found.ranges)]
-    return f", unclear at {sizes_text(sizes, most=MOST_IN_TABLE)}" if sizes else ""
+    last = found.ranges[-1] if found.ranges else None
+    is_above = last is not None and last.winner == GPU and any(size.size > last.last for size in found.outside)
+    words = [f"at {sizes_text(sizes, most=MOST_IN_TABLE)}"] * bool(sizes) + ["above"] * is_above
+    return f", unclear {' and '.join(words)}" if words else ""
 
 
 def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins") -> str:

@@ -270,7 +270,7 @@ NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
 
 LEGEND = (
     "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins (with copies not, unclear or"
-    " not timed), {both} also with copies, {open} unclear or the winner changes, {gap} unknown: over {widest}× to the"
+    " not timed), {both} also with copies, {open} unclear or the winner changes, {gap} gap: over {widest}× to the"
     " next size, or a lead too small for that step, perhaps only with copies. A device wins where it is faster by over"
     " {tie} with 95 % certainty, and at one size or more with 95 % for all sizes together. Thresholds name one that"
     " costs up to {cost} more."

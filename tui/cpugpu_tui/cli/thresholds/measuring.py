@@ -188,7 +188,8 @@ def print_table(thresholds: Thresholds) -> None:
 
 RULE = (
     f"A device is named where it costs at most {share_text(MOST_COST)} more than the other, by the end of its 95 % "
-    "interval or by the mean of the sizes around it, and `either` where both do: a program gets no device there."
+    "interval or, if that names none, by the mean of the sizes around it, and `either` where both do: a program gets no"
+    " device there."
     " A number without a range is one size. Other sizes have no answer, also between two ranges. A run or a survey asks"
     " for a clear winner instead: what it calls unclear may have a device here. resident: inputs on the GPU already."
 )

@@ -267,9 +267,9 @@ def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_j
     headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size", "outcome")
     console().print(table_of([(heading, heading in ("threshold", "outcome")) for heading in headings], rows))
     meaning = (
-        "Regret is how much longer the named device takes than the faster one. Its mean is over the range, by "
-        f"logarithm. A threshold fails if its mean is certainly above {share_text(MOST_OF_ONE)}; a single size may be "
-        f"above. Gaps up to {NARROW}× between answers do not count."
+        "Regret is how much longer the named device takes than the faster one, or the slower one where either will do. "
+        f"Its mean is over the range, by logarithm. A threshold fails if its mean is certainly above "
+        f"{share_text(MOST_OF_ONE)}; a single size may be above. Gaps up to {NARROW}× between answers do not count."
     )
     console().print(plain(meaning), soft_wrap=True)
     count = f"{sum(each.is_failed for each in found.values())} of {len(found)} thresholds failed (asked: none)"

@@ -50,7 +50,7 @@ class Preparing:
             self._app.change(request=message.request, again=None)
 
     def settle(self, pane: WorkloadPane) -> None:
-        """Take over the highlighted workload: `j` and `r` typed at once ran the one before, as `r` overtook the list."""
+        """Take over the highlighted workload: of `j` and `r` typed at once, `r` came first and ran the one before."""
         chosen = pane.entry.request if pane.summaries else self._app.state.request
         if chosen.names != self._app.state.request.names:
             self.highlight(WorkloadPane.Highlighted(chosen))
