@@ -18,11 +18,6 @@ EXIT_INTERRUPTED = 130
 
 STOP_REQUESTED = "Stopped by request."
 RUN_AGAIN = "Run again to time it."
-CODE_NOT_TYPED = (
-    "This run timed typed code, which is run only when it is typed again.",
-    "Copy its command from `cpugpu-tui show` and read it first.",
-)
-"""Message and remedy where a plan brings code that nobody typed here."""
 
 
 class CpuGpuError(Exception):
@@ -50,6 +45,15 @@ class UsageError(CpuGpuError):
 
     exit_code = EXIT_USAGE
     title = "Cannot do that"
+
+
+def code_not_typed(number: int | None = None) -> UsageError:
+    """Return the refusal of a plan that brings code that nobody typed here; `number` is that of its run, if known."""
+    run, name = ("This run", "NUMBER") if number is None else (f"Run {number}", number)
+    return UsageError(
+        f"{run} timed typed code, which is run only when it is typed again.",
+        f"Copy its command from `cpugpu-tui show {name}` and read it first.",
+    )
 
 
 class NoSuchRunError(UsageError):

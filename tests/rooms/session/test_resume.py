@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
@@ -9,6 +10,7 @@ from tests.helpers.command_line import FAST, CommandLine
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
 from cpugpu_tui.session.resume import device_differences, differences, unfinished
+from cpugpu_tui.workloads.own_code import own_code
 
 SIZES = (64, 96, 128)
 
@@ -175,6 +177,15 @@ def test_what_is_missing(cpugpu, events, plan, is_missing, words):
             with pytest.raises(UsageError) as caught:
                 unfinished(store, "r1")
             words(str(caught.value))
+
+
+def test_typed_code_is_not_run_and_its_run_is_named(cpugpu):
+    with cpugpu.store() as store:
+        begun(store, "r1", plan=replace(PLAN, codes=(own_code("x + 1"),)))
+    done = cpugpu.here("run", "--resume", "1")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "Run 1 timed typed code" in done.err
+    assert "`cpugpu-tui show 1`" in done.err
 
 
 def test_facts_that_differ_from_start_to_start_are_no_difference(words):

@@ -28,7 +28,7 @@ from typing import Any
 
 from cpugpu_tui import __version__, model
 from cpugpu_tui.agent.sent_files import leave, placed, unpack
-from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, code_not_typed
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.processes import adopt_orphans, children, kill_children
 from cpugpu_tui.machine.procfs import driver_version
@@ -273,7 +273,7 @@ def work(
     try:
         with quiet_interpreter():
             if plan.codes and not allows_code:
-                raise UsageError(*CODE_NOT_TYPED)
+                raise code_not_typed()
             others, watch = frozenset(children()), Stopwatch()
             with importing_told(plan.codes, emit):
                 register(plan.codes)

@@ -90,7 +90,7 @@ def resume_run(given: Given, preset: str | None = None) -> int:
             run = _wanted(store, given.names or (), preset)
             plan = run.started.plan
             outputs.check()
-            own = words_for(plan, map(str, given.workloads or ()))
+            own = words_for(plan, map(str, given.workloads or ()), run.summary.number)
             check_unchanged(plan)
             # The run may come from someone else's export, whose interpreter must not start unless it is named here.
             used = run.started.environment.get("python_option")

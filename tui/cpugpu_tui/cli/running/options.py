@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui import model
 from cpugpu_tui.config import load_config
 from cpugpu_tui.config.paths import absolute
-from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
+from cpugpu_tui.errors import UsageError, code_not_typed, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.names import FILE, INSTALLED
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
@@ -65,8 +65,8 @@ def _lacks(request: PlanRequest, own: OwnWorkloads) -> bool:
     return not needed <= set(infos)
 
 
-def words_for(plan: model.Plan, files: Iterable[str]) -> tuple[str, ...]:
-    """Return the arguments of `Agents` that load the workloads of a saved plan.
+def words_for(plan: model.Plan, files: Iterable[str], number: int | None = None) -> tuple[str, ...]:
+    """Return the arguments of `Agents` that load the workloads of a saved plan, of the run with this number.
 
     The plan may come from someone else's export, so its files run only if the user names them again.
 
@@ -74,7 +74,7 @@ def words_for(plan: model.Plan, files: Iterable[str]) -> tuple[str, ...]:
         UsageError: a file does not exist, or a file that the plan needs is not named.
     """
     if plan.codes:
-        raise UsageError(*CODE_NOT_TYPED)
+        raise code_not_typed(number)
     named = named_files(files)
     for file in plan.own_files:
         if file.path not in named:
