@@ -7,12 +7,12 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.config.validation import Text, Texts, TomlError, TomlFile, read_text, value_text
 from cpugpu_tui.errors import UsageError
@@ -208,8 +208,12 @@ def _from_toml(path: Path, defaults: Mapping[str, Any]) -> list[Host]:
         if "host" not in table:
             raise file.error(at, "A host has no name.", 'Add a line like host = "gpu1" below [[hosts]].')
         values = {**shared, **table, "env": {**shared.get("env", {}), **table.get("env", {})}}
-        names = file.parsed(at, partial(names_in, values["host"]))
-        found += [file.parsed(at, partial(_host, name, values, templates)) for name in names]
+        try:
+            found += [_host(name, values, templates) for name in names_in(values["host"])]
+        except UsageError as error:
+            field = error.field if isinstance(error, FieldError) else "host"
+            place = ("defaults",) if field in inventory.defaults.keys() - table.keys() else at
+            raise file.error((*place, field), error.message, error.remedy) from None
     return found
 
 
@@ -217,12 +221,12 @@ def _host(name: str, values: Mapping[str, Any], templates: Mapping[str, tuple[st
     """Return a host; the types of the values have been checked."""
     launcher = values.get("launcher", "ssh")
     if launcher not in (*LAUNCHERS, *templates):
-        raise UsageError(
-            f"Unknown launcher {printable(launcher)!r}.", f"Use one of: {', '.join((*LAUNCHERS, *templates))}."
-        )
+        known = ", ".join((*LAUNCHERS, *templates))
+        raise FieldError("launcher", f"Unknown launcher {printable(launcher)!r}.", f"Use one of: {known}.")
     python = values.get("python", sys.executable if launcher == "local" else "python3")
     if not python or python.startswith("-") or "\n" in python or "\0" in python:
-        raise UsageError(f"Invalid interpreter {printable(python)!r}.", "Write its path on that host, or python3.")
+        message = f"Invalid interpreter {printable(python)!r}."
+        raise FieldError("python", message, "Write its path on that host, or python3.")
     return Host(
         check_host(name), launcher, templates.get(launcher, ()), python, _lines("pre", values.get("pre", [])),
         {name: _lines(name, str(value))[0] for name, value in values.get("env", {}).items()},
@@ -247,9 +251,8 @@ def _lines(name: str, given: str | list[str]) -> tuple[str, ...]:
     texts = (given,) if isinstance(given, str) else tuple(given)
     for text in texts:
         if "\n" in text or "\0" in text:
-            raise UsageError(
-                f"The value {value_text(text)} of `{printable(name)}` has several lines.", "Write a list of lines."
-            )
+            message = f"The value {value_text(text)} of `{printable(name)}` has several lines."
+            raise FieldError(name, message, "Write a list of lines.")
     return texts
 
 
@@ -259,6 +262,5 @@ def _words(name: str, given: str | list[str]) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(given)) if isinstance(given, str) else lines
     except ValueError as error:
-        raise UsageError(
-            f"Invalid value {value_text(given)} for `{printable(name)}`: {error}.", "Close the quotes."
-        ) from None
+        message = f"Invalid value {value_text(given)} for `{printable(name)}`: {error}."
+        raise FieldError(name, message, "Close the quotes.") from None

@@ -191,6 +191,8 @@ def read_text(path: Path) -> str:
         if b"\0" in data:
             raise TomlError(path, None, "The file is not text.", "Choose a text file.")
         return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise TomlError(path, None, "The file does not exist.", "Create it, or check its path.") from None
     except OSError as error:
         raise TomlError(
             path, None, f"Cannot read the file: {error.strerror}.", "Put a readable file there, or none."
