@@ -165,6 +165,10 @@ def test_merge_brings_runs_of_another_machine_once(four, tmp_path, words):
     for _ in range(2):
         words(four.here("history", "merge", other).out)
     assert numbers(four.here("history", "--filter", "node7", "--json")) == [5]
+    other.write_text("x = 1\n")
+    refused = four.here("history", "merge", other)
+    assert refused.code == EXIT_USAGE
+    assert f"{other} is not a database. It was not changed. Choose another file.\n" in refused.err
 
 
 def test_a_damaged_history_is_kept_aside_by_the_next_run_and_it_says_so(four):

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpugpu_tui.errors import StoreError, UsageError, kind_of
+from cpugpu_tui.errors import LockedError, StoreError, UsageError, kind_of
 from cpugpu_tui.store import open_read_only, rows, schema, version_at
 from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.database import Store
@@ -33,8 +33,8 @@ def merge(into: Store, path: Path) -> Merged:
     """Copy runs, tags, baselines and peak rates from the database at `path`. Repeating it changes nothing.
 
     Raises:
-        UsageError: the file does not exist, or is the database itself.
-        StoreError: one of the databases cannot be used, or a newer version wrote the other one.
+        UsageError: the file does not exist, is not a database, cannot be read, or is the database itself.
+        StoreError: one of the databases is locked, this one cannot be used, or a newer version wrote the other one.
     """
     if (kind := kind_of(path)) != "a file":
         raise UsageError(
@@ -83,8 +83,14 @@ def _merge_baselines(into: Store, other: Store) -> tuple[str, ...]:
 @contextmanager
 def _readable(path: Path) -> Iterator[Store]:
     """Open a database of any version for reading. Of an older one, a temporary copy is upgraded."""
-    version, known = version_at(path), len(schema.MIGRATIONS)
-    with closing(open_read_only(path, any_version=True)) as other:
+    known = len(schema.MIGRATIONS)
+    try:
+        version, other = version_at(path), open_read_only(path, any_version=True)
+    except LockedError:
+        raise
+    except StoreError as error:  # the file is an argument, which --db does not change
+        raise UsageError(error.message, error.remedy.replace(" with --db", "")) from error
+    with closing(other):
         if version == known:
             yield other
             return
