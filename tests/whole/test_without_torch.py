@@ -55,3 +55,9 @@ def test_a_run_without_torch_says_what_to_do_and_exits_4(without_torch):
     assert "No module named 'torch'" in done.err
     assert "--python auto" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_a_gate_whose_other_python_lacks_torch_names_the_option_that_gave_it(cpugpu, bare_python):
+    done = cpugpu("gate", "matmul", "--against", bare_python, "--no-save")
+    assert done.code == 4
+    assert done.err.endswith("Install torch in this interpreter, or name another one with --against.\n")

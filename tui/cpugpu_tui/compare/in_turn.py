@@ -24,7 +24,15 @@ from cpugpu_tui.analysis.compare import (
 )
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, differing_results, with_placebo
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, UnfitError, UsageError, print_notice
+from cpugpu_tui.errors import (
+    EXIT_CASES_FAILED,
+    EXIT_OK,
+    CpuGpuError,
+    NoTorchError,
+    UnfitError,
+    UsageError,
+    print_notice,
+)
 from cpugpu_tui.model import (
     DEVICE,
     DUET,
@@ -285,8 +293,12 @@ def _add_pair(
     played.visits_s += duet.visits_s
     names = [f"{series.name}: " if plan.is_of_two_codes else "" for series in (*played.series, played.placebo)]
     failed = [each for each in ended if each.status == "failed"]
-    why = (f"cpugpu-tui: {name}{end.message} {end.remedy}".strip()
-           for name, end in zip(names, ended, strict=True) if end in failed and end.message)  # fmt: skip
+    remedies = [_remedy(played, plan, index, session.error) for index, session in enumerate(duet.sessions)]
+    why = (
+        f"cpugpu-tui: {name}{end.message} {remedy or end.remedy}".strip()
+        for name, end, remedy in zip(names, ended, remedies, strict=True)
+        if end in failed and end.message
+    )
     for text in dict.fromkeys(why):  # if a side could not run, the others were stopped
         tell(text)
     code = duet.signal_exit or max(each.exit_code for each in failed or ended)
@@ -313,6 +325,14 @@ def _add_pair(
                 tell(f"n = {base[key].case.size:,}: {found[0]}. Correct one of the codes.")
                 played.failed.add(key)
                 played.exit_code = max(played.exit_code, EXIT_CASES_FAILED)
+
+
+def _remedy(played: Played, plan: Plan, index: int, error: CpuGpuError | None) -> str:
+    """Return what to do about one of several interpreters without torch; empty if it failed otherwise."""
+    if plan.is_of_two_codes or not isinstance(error, NoTorchError):
+        return ""
+    option = "--python" if index == 1 or not played.is_gate else "--against"
+    return f"Install torch in this interpreter, or name another one with {option}."
 
 
 def _open(played: Played, plan: Plan, number: int) -> set[str]:
