@@ -88,7 +88,8 @@ def test_a_command_in_quotes_is_no_statement(cpugpu):
 @pytest.mark.parametrize(
     ("code", "remedy"),
     [(("x @ x",), "Make x in --setup, for example --setup 'x = torch.rand(n, n)'."),
-     (("x.add_(1)", "--setup", "x = torch.rand(n)"), "Add --in-place")],
+     (("x.add_(1)", "--setup", "x = torch.rand(n)"), "Add --in-place"),
+     (("x.roll(k)", "--setup", "x = torch.rand(n)", "--let", "k=abc"), "Write a number, or \"'abc'\" for the text.")],
 )  # fmt: skip
 def test_the_remedy_of_a_failed_row_stands_below_the_table(code, remedy, cpugpu):
     """The app showed it; the table of `time` said only what was wrong."""

@@ -48,6 +48,13 @@ def refusal(statement, *setup, **options):
     return f"{error.value.message} {error.value.remedy}"
 
 
+def test_a_result_without_numbers_has_a_remedy_that_fits(tmp_path):
+    (tmp_path / "mine.py").write_text("def nothing(n): ...")
+    assert "Call it: x.sort()." in refusal("x.sort", VECTOR)
+    assert "Return a tensor from the function." in refusal(f"{tmp_path}/mine.py:nothing")
+    assert "End it with an expression that gives a tensor" in refusal("None")
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
 def test_work_on_a_gpu_is_told_from_work_on_another_device(device, monkeypatch):
     """Fake tensors have a device and no numbers, so that this needs no GPU."""

@@ -92,6 +92,15 @@ def test_what_cannot_be_called_is_named(tmp_path, function, named):
     assert error.value.remedy
 
 
+def test_a_misspelt_argument_is_named_and_a_name_that_other_code_uses_is_not(file):
+    with pytest.raises(UsageError, match=r"weighted has no argument scael\. Did you mean scale\?"):
+        made(f"{file}:weighted", ("scael", "3.0"))
+    file.write_text(f"{FILE}\ndef free(w, scale=1.0, **more):\n    return w * more['scael']\n")
+    made(f"{file}:free", ("scael", "3.0"), ("w", "torch.ones(n)"))
+    made(f"{file}:weighted", ("scal", "3.0"), ("scale", "scal * 2"))
+    made(f"{file}:weighted", ("k", "3.0"))
+
+
 @pytest.mark.parametrize(
     ("text", "named"), [("x = (", "line 1"), ("raise SystemExit(9)", "9"), ("import nowhere", "nowhere")]
 )

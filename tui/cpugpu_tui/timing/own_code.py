@@ -14,7 +14,7 @@ from types import CoroutineType, GeneratorType
 from typing import Any
 
 from cpugpu_tui.machine.processes import children, kill_children
-from cpugpu_tui.model import CodeTraced
+from cpugpu_tui.model import CodeTraced, OwnCode
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, refill
@@ -62,7 +62,7 @@ def examine(
     if seen.other_gpus:  # which no clock of this device waits for
         raise refused(f"The statement worked on {' and '.join(seen.other_gpus)} while {device} was timed.",
                       "Use the name device in it, in place of a certain device.")  # fmt: skip
-    _require_numbers(result)
+    _require_numbers(result, workload.code)
     if changed and not workload.code.in_place:
         raise refused("The statement changes its inputs, so later calls do other work.",
                       "Add --in-place: the inputs are then restored before each call.")  # fmt: skip
@@ -143,13 +143,18 @@ def _require_shapes(op: Operation) -> None:
                       "Let it work on a copy, for example x.clone().")  # fmt: skip
 
 
-def _require_numbers(result: Any) -> None:
+def _require_numbers(result: Any, code: OwnCode) -> None:
     if isinstance(result, LAZY):
         raise refused(f"The statement returns a {type(result).__name__}, which has computed nothing yet.",
                       "Use up its values inside the statement, for example with list(...).")  # fmt: skip
     if not numbers(result):
-        raise refused(f"The statement returns {type(result).__name__}, which holds no numbers to compare.",
-                      "End it with an expression that gives a tensor, for example y.")  # fmt: skip
+        remedy = "End it with an expression that gives a tensor, for example y."
+        if code.target:
+            remedy = "Return a tensor from the function."
+        elif callable(result):
+            remedy = f"Call it: {code.statement}()."
+        what = "The function" if code.target else "The statement"
+        raise refused(f"{what} returns {type(result).__name__}, which holds no numbers to compare.", remedy)
 
 
 def _never_on_gpu(seen: Operators) -> CaseError:

@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -101,13 +101,16 @@ def _add_to_path(folder: Path) -> None:
         sys.path.append(str(folder))  # last, so that modules beside the file do not shadow torch
 
 
-def call_of(target: str, function: Any, inputs: Any, lets: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+def call_of(
+    target: str, function: Any, inputs: Any, lets: tuple[str, ...], used: Set[str]
+) -> tuple[str, tuple[str, ...]]:
     """Return the statement that calls a function, and the lines of setup that it needs.
 
-    Arguments are, in this order: `--let` values, `n`, `device`, what `inputs(n)` returns, and the defaults.
+    Arguments are, in this order: `--let` values, `n`, `device`, what `inputs(n)` returns, and the defaults. The setup
+    needs the names that are `used`.
 
     Raises:
-        UsageError: an argument has no value.
+        UsageError: an argument has no value, or its name is misspelt.
     """
     try:
         # A module's own signature is *args, **kwargs.
@@ -118,8 +121,15 @@ def call_of(target: str, function: Any, inputs: Any, lets: tuple[str, ...]) -> t
         parameters = []
     ordinary = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     known = {*lets, "n", "device"}
+    own = {each.name for each in ordinary}
+    others = sorted({*lets} - own - used)
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    for name in others if not takes_any else ():  # one unlike any may belong to the other code of a comparison
+        if near := get_close_matches(name, sorted(own - known), 1):
+            raise UsageError(f"{target} has no argument {name}.", f"Did you mean {near[0]}?")
     passed = [each.name if each.kind is each.POSITIONAL_ONLY else f"{each.name}={each.name}"
               for each in ordinary if each.name in known]  # fmt: skip
+    passed += [f"{name}={name}" for name in others if takes_any]
     missing = [each.name for each in ordinary if each.name not in known and each.default is each.empty]
     if not missing and (ordinary or inputs is None):
         return f"{FUNCTION}({', '.join(passed)})", ()

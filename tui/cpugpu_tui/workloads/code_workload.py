@@ -18,7 +18,7 @@ from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved, 
 from cpugpu_tui.workloads.contract import Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
 from cpugpu_tui.workloads.outline import Outline, default_dtype, outline_of, outlined
-from cpugpu_tui.workloads.own_code import LIBRARIES, compiled, hash_of_file, info_of, names_in
+from cpugpu_tui.workloads.own_code import LIBRARIES, all_names, compiled, hash_of_file, info_of, names_in
 from cpugpu_tui.workloads.python_text import AS_ARGUMENTS, DEVICE, FUNCTION, INPUTS, SIZE
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ class CodeWorkload(Workload):
         if function is not None:
             function = on_host(function)
             names = (*(name for name, _ in code.lets), *own.values)
-            statement, setup = call_of(code.statement, function, inputs, names)
+            used = all_names(*compiled(code)[:2])
+            statement, setup = call_of(code.statement, function, inputs, names, used)
             code = replace(code, statement=statement, setup=(*code.setup, *setup))
             self._given = {FUNCTION: function, INPUTS: inputs, AS_ARGUMENTS: as_arguments}
         self._compiled = compiled(replace(code, target=()))
@@ -205,8 +206,7 @@ class CodeWorkload(Workload):
         """Return the names that the setup starts with; libraries are imported only if the code names them."""
         import importlib
 
-        used = self._compiled.names | set(names_in(self._compiled.setup))
-        used |= {name for _, let in self._compiled.lets for name in names_in(let)}
+        used = self._compiled.names | all_names(self._compiled.setup, self._compiled.lets)
         space: dict[str, Any] = {"__name__": "own_code", "__builtins__": __builtins__, SIZE: n, DEVICE: "cpu"}
         space |= self._given | self._values_at(n)
         for name in used & LIBRARIES.keys():
@@ -218,7 +218,11 @@ class CodeWorkload(Workload):
                 raise UsageError("The code uses np, but this Python has no NumPy.",
                                  "Install numpy in it, or use torch.") from error  # fmt: skip
         for name, value in self._compiled.lets:
-            space[name] = eval(value, space)
+            try:
+                space[name] = eval(value, space)
+            except NameError as error:
+                raise UsageError(f"{error.name} is not defined: the value of --let {name} cannot use --setup.",
+                                 f"Write a number, or \"'{error.name}'\" for the text.") from error  # fmt: skip
         return space
 
     def step_for(self, variant: str, placed: tuple[Any, ...]) -> Callable[..., Any]:

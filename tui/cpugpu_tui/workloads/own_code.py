@@ -15,6 +15,7 @@ import stat
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
@@ -181,7 +182,7 @@ def compiled(code: OwnCode) -> Compiled:
         check_name(name)
     lets = tuple((name, _compiled(value, "eval", f"value of --let {name}", "<let>")) for name, value in code.lets)
     if code.target:
-        return Compiled(setup, lets, "", ast.Module([], []), frozenset(), SIZE in _all_names(setup, lets))
+        return Compiled(setup, lets, "", ast.Module([], []), frozenset(), SIZE in all_names(setup, lets))
     whole = _compiled(code.statement, "exec", "statement", STATEMENT)
     with reading(code.statement, "statement"):
         tree = ast.parse(code.statement)
@@ -196,10 +197,11 @@ def compiled(code: OwnCode) -> Compiled:
     for name, text in ((SETUP, setup_text), (STATEMENT, code.statement)):
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # lines for tracebacks
     names = frozenset(names_in(whole))
-    return Compiled(setup, lets, code.statement, tree, names, SIZE in names | _all_names(setup, lets))
+    return Compiled(setup, lets, code.statement, tree, names, SIZE in names | all_names(setup, lets))
 
 
-def _all_names(setup: CodeType, lets: tuple[tuple[str, CodeType], ...]) -> frozenset[str]:
+def all_names(setup: CodeType, lets: tuple[tuple[str, CodeType], ...]) -> frozenset[str]:
+    """Return every name that the setup and the values of parameters use."""
     return frozenset(names_in(setup)).union(*(names_in(let) for _, let in lets))
 
 
@@ -248,11 +250,12 @@ def own_command(words: Sequence[str], lets: tuple[tuple[str, str], ...] = (), st
     """Return a typed command as data, named after its words.
 
     Raises:
-        UsageError: it is too long, its program does not exist, or it does not use a parameter.
+        UsageError: it is too long, its program does not exist, or it does not use a parameter or misspells it.
     """
     statement = " ".join(shlex.join(words).split())
     if len(statement) > LONGEST or "\0" in statement:
         raise UsageError(f"The command has more than {LONGEST:,} characters, or a null character.", "Use a script.")
+    _check_placeholders(words, (DEVICE, SIZE, *(name for name, _ in lets)))
     for name, value in lets:
         if name in (SIZE, DEVICE):
             raise UsageError(f"Invalid parameter name {name!r}.", f"{{{name}}} is set by the run itself.")
@@ -267,6 +270,18 @@ def own_command(words: Sequence[str], lets: tuple[tuple[str, str], ...] = (), st
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
     name = name_of(" ".join(map(os.path.basename, words[:2])), repr((words, started, odd)), values)
     return OwnCode(name, statement, lets=lets, argv=tuple(words), startup=started)
+
+
+def _check_placeholders(words: Sequence[str], names: Sequence[str]) -> None:
+    """Check for misspelt placeholders. Words with spaces, quotes or `$` are code, whose braces mean something else.
+
+    Raises:
+        UsageError: one is close to a name that would be replaced.
+    """
+    for word in words:
+        for found in re.findall(r"\{([^\W\d]+)\}", word) if not re.search(r"[\s'\"$]", word) else ():
+            if found not in names and (near := get_close_matches(found.lower(), names, 1)):
+                raise UsageError(f"The command has no placeholder {{{found}}}.", f"Did you mean {{{near[0]}}}?")
 
 
 def _why_not_run(program: str) -> tuple[str, str]:

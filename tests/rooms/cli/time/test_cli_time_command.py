@@ -58,6 +58,8 @@ def test_a_failing_command_is_a_failed_case(cpugpu):
         (("--startup", "true", "1 + 1"), "--startup"),
         (("--let", "k=1", "--", "true"), "k=1"),
         (("--let", "n=1", "--", "true", "{n}"), "'n'"),
+        (("--n", "4", "--", "true", "--on={devcie}", "{n}"), "placeholder {devcie}. Did you mean {device}?"),
+        (("--let", "model=a", "--", "true", "{modle}"), "Did you mean {model}?"),
         (("--n", "5", "--", "true"), "{n}"),
         (("--", "true", "{n}"), "--n"),
         (("--", "no-such-program"), "no-such-program"),

@@ -70,9 +70,10 @@ def used_by(found):
 
 
 def test_words_are_replaced_and_other_braces_stay(tmp_path):
-    code = own_command(("echo", "{n}-{device}", "--k={k}", '{"a": {other}}'), (("k", "{n}"),))
+    others = ['{"a": {devices}}', "${devices}", "{other}"]
+    code = own_command(("echo", "{n}-{device}", "--k={k}", *others), (("k", "{n}"),))
     _, op = loaded(code, tmp_path, GPU)
-    assert op.words == ["echo", "7-cuda:0", "--k={n}", '{"a": {other}}']
+    assert op.words == ["echo", "7-cuda:0", "--k={n}", *others]
 
 
 def test_a_call_is_the_whole_process_and_output_stays_out_of_ours(tmp_path, capfd):
