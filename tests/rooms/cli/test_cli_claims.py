@@ -30,13 +30,14 @@ def test_a_saved_run_is_what_it_judges_by(cpugpu, words):
     assert small["outcome"] not in ("not measured yet", "outdated")
     assert small["here"].startswith("GPU ")
     assert small["sources"] == ["run 1"]
-    assert small["command"].endswith("mnist-mlp --size 32 --variant pageable")
+    assert small["command"].endswith(f"mnist-mlp --size 32 --variant pageable --simulate {SIMULATED}")
     assert found["p3-batch-100"]["outcome"] == "not measured yet"
     assert found["old-variables"]["outdated"]
     assert found["old-variables"]["command"] is None
     done = cpugpu.here("claims", "--simulate", SIMULATED)
     assert "(run 1)" in done.out
     assert "\nSIMULATED: " in done.out
+    assert done.out.endswith(f" --scale small --simulate {SIMULATED}\n")
 
 
 def test_made_up_numbers_say_nothing_about_this_machine(cpugpu):
@@ -45,6 +46,9 @@ def test_made_up_numbers_say_nothing_about_this_machine(cpugpu):
 
 
 def test_the_card_of_the_machine_answers_what_is_said_of_arithmetic_units(cpugpu):
-    assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["command"] == "cpugpu-tui machine --measure"
+    assert (
+        claims_of(cpugpu, "--simulate", "default")["p4-units"]["command"]
+        == "cpugpu-tui machine --measure --simulate default"
+    )
     cpugpu.here("machine", "--measure", "--simulate", "default")
     assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["outcome"] == "holds"

@@ -82,6 +82,17 @@ def test_an_export_comes_back_in_another_history(saved, tmp_path, words):
     assert other.here("export", "1", "2").out == (tmp_path / "x.json").read_text()
 
 
+def test_commands_name_the_database_that_was_typed_and_no_other(saved, tmp_path):
+    saved.here("export", "1", "-o", tmp_path / "x.json")
+    typed = ("--db", tmp_path / "the other.db")
+    option = f" --db '{tmp_path}/the other.db'"
+    assert saved.here("import", tmp_path / "x.json", *typed).out == f"Imported as run 1: cpugpu-tui show 1{option}\n"
+    lines = saved.here("show", "1", *typed).out.splitlines()
+    assert [option in line for line in lines if line.startswith(("Saved as", "Again:"))] == [True, True]
+    assert f"`cpugpu-tui history{option}`" in saved.here("export", "7", *typed).err
+    assert "--db" not in saved.here("show", "1").out + saved.here("export", "7").err
+
+
 def test_nothing_is_saved_when_one_file_is_none_of_ours(saved, tmp_path):
     saved.here("export", "-o", tmp_path / "x.json")
     (tmp_path / "y.json").write_text('{"benchmarks": []}')

@@ -28,13 +28,16 @@ def claims(given: opt.Given) -> None:
     judged = _judged(given.database, simulated=simulated)
     if given.json:
         for each in judged:
-            print_json(as_data(each))
+            print_json(as_data(each, given.simulate))
     else:
-        print_judged(judged, "SIMULATED: " if simulated else "")
+        print_judged(judged, "SIMULATED: " if simulated else "", given.simulate)
 
 
-def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
-    """Print the claims as a table, then `tag` with the count of each outcome, then the commands for open claims."""
+def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "", simulate: str | None = None) -> None:
+    """Print the claims as a table, then `tag` with the count of each outcome, then the commands for open claims.
+
+    The commands run on the machine that `simulate` names.
+    """
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.compare.claims import command, tally
 
@@ -48,7 +51,7 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
     out = console()
     out.print(table)
     out.print(plain(f"{tag}{tally(claims)}."), soft_wrap=True)
-    missing = dict.fromkeys(command(each) for each in claims if each.is_open and command(each))
+    missing = dict.fromkeys(filter(None, (command(each, simulate) for each in claims if each.is_open)))
     if missing:
         out.print("To measure the others, run:")
     for line in missing:
@@ -70,7 +73,7 @@ def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...
     return judge_all(numbers_of((), stored, ceilings, simulated=simulated))
 
 
-def as_data(each: JudgedClaim) -> dict[str, object]:
+def as_data(each: JudgedClaim, simulate: str | None = None) -> dict[str, object]:
     """Return a claim as JSON values."""
     from cpugpu_tui.compare.claims import command
 
@@ -78,5 +81,5 @@ def as_data(each: JudgedClaim) -> dict[str, object]:
     return {
         "id": claim.id, "publication": claim.publication, "sentence": claim.sentence, "outcome": each.outcome,
         "here": each.here, "sources": list(each.sources), "outdated": claim.outdated, "reason": claim.reason,
-        "command": command(each) or None,
+        "command": command(each, simulate) or None,
     }  # fmt: skip

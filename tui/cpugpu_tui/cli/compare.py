@@ -12,6 +12,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.config.parsing import parse_bands
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 
@@ -73,12 +74,13 @@ def baseline(given: CompareGiven) -> None:
         known = store.baselines()
         if name is not None and name not in known:
             checked_baseline(name)
-            raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `cpugpu-tui baseline {name} latest`.")
+            create = with_database(f"cpugpu-tui baseline {name} latest")
+            raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `{create}`.")
         for each, series_id in known.items():
             if name in (None, each):
                 _print_baseline(store, each, series_id, as_json=given.json)
     if not known and not given.json:
-        tell("No baselines yet. Create one with `cpugpu-tui baseline main latest`.")
+        tell(f"No baselines yet. Create one with `{with_database('cpugpu-tui baseline main latest')}`.")
 
 
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:

@@ -173,6 +173,7 @@ def import_runs(given: ExportGiven) -> None:
     Runs that are already in the history are not changed.
     """
     from cpugpu_tui.cli.past_runs import writing
+    from cpugpu_tui.config.paths import with_database
     from cpugpu_tui.export.json_document import read_runs
 
     runs = {run.started.run_id: run for path in given.files for run in read_runs(_content(path), _name(path))}
@@ -183,12 +184,13 @@ def import_runs(given: ExportGiven) -> None:
             except UsageError:
                 known = False
             number = store.import_run(run.events)
+            show = with_database(f"cpugpu-tui show {number}")
             if given.json:
                 print_json({"run_id": run_id, "number": number, "new": not known})
             elif known:
-                tell(f"Already in the history as run {number}: cpugpu-tui show {number}")
+                tell(f"Already in the history as run {number}: {show}")
             else:
-                tell(f"Imported as run {number}: cpugpu-tui show {number}")
+                tell(f"Imported as run {number}: {show}")
 
 
 def _name(path: Path) -> str:

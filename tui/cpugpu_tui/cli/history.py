@@ -12,6 +12,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_answer, print_json, tell
 from cpugpu_tui.cli.past_runs import history_table, reading, writing
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import count_of, megabytes
@@ -70,9 +71,10 @@ def history(given: HistoryGiven) -> None:
 
         console().print(history_table(runs, results))
     if len(results) < len(runs):
-        tell(f"Answers of the newest {len(results):,} runs only. `cpugpu-tui show RUN` tells those of the others.")
+        show = with_database("cpugpu-tui show RUN")
+        tell(f"Answers of the newest {len(results):,} runs only. `{show}` tells those of the others.")
     if not total:
-        tell("No runs yet. Start one with `cpugpu-tui run`.")
+        tell(f"No runs yet. Start one with `{with_database('cpugpu-tui run')}`.")
     elif text or tag:
         match = "matches" if len(runs) == 1 else "match"
         more = f", showing the newest {limit:,}" if len(runs) == limit else ""

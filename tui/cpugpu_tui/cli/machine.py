@@ -15,6 +15,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.config.parsing import check_device
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import EXIT_OK, StoreError, UsageError, print_notice
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def machine(given: MachineGiven) -> None:
         known = (*ceilings, *known)
     newest_ones = newest(known)
     if all(each.device == "cpu" for each in newest_ones) and not measure and nvml_indices():
-        remark = HOW
+        remark = with_database(HOW)
     if given.json:
         for each in newest_ones:
             print_json(msgspec.to_builtins(each))

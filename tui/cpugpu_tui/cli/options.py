@@ -333,9 +333,8 @@ class Given:
         }  # fmt: skip
         for name, is_given in has_one.items():
             if is_given and "starts" in typed(self.context) and self.starts != 1:
-                raise UsageError(
-                    f"--starts cannot be combined with {name}.", "Leave one out: each of these runs has one start."
-                )
+                raise UsageError(f"--starts cannot be combined with {name}.",
+                                 "Leave one out: each of these runs has one start.")  # fmt: skip
         return usual_starts(os.environ) if self.starts is None else self.starts
 
     def request(self, **more: Any) -> "PlanRequest":
@@ -371,8 +370,6 @@ class Given:
 
 
 G = TypeVar("G", bound=Given)
-
-
 Given.known = inspect.get_annotations(Given)
 
 
@@ -383,8 +380,11 @@ def takes(
 
     def decorate(body: Callable[[G], None]) -> Callable[[G], None]:
         def command(context: typer.Context, **values: Any) -> None:
+            from cpugpu_tui.config import paths
+
             refuse_same_file(context, values)
-            body(kind(context, values))
+            with paths.named(values["database"] if "database" in typed(context) else None):
+                body(kind(context, values))
 
         empty, by_name = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
         parameters = [inspect.Parameter("context", by_name, annotation=typer.Context)]

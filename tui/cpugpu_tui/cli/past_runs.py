@@ -34,8 +34,8 @@ def reading(database: Path | None, *, must_exist: bool = False) -> Iterator[Stor
         StoreError: it cannot be read.
     """
     path = paths.database_path(database)
-    elsewhere = "" if database is None else f" --db {shlex.quote(printable(str(database)))}"
-    none_saved = UsageError(f"No runs are saved yet in {path}.", f"Save one with `cpugpu-tui run quick{elsewhere}`.")
+    save = paths.with_database("cpugpu-tui run quick")
+    none_saved = UsageError(f"No runs are saved yet in {path}.", f"Save one with `{save}`.")
     if must_exist and not path.exists():
         raise none_saved
     try:

@@ -12,9 +12,11 @@ from functools import lru_cache
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.model import KERNELS, Ceilings
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.planning import PlanRequest, build_plan, request_words
+from cpugpu_tui.session.repeat import option_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded, measured_part
 from cpugpu_tui.state.state import Row, RunState
@@ -199,15 +201,16 @@ def _wanted(numbers: Numbers) -> set[tuple[str, str]]:
 # ------------------------------------------------------------------ in words
 
 
-def command(judged: JudgedClaim) -> str:
-    """Return the command that measures what a claim needs; empty if none can."""
-    if judged.wants_ceilings:
-        return "cpugpu-tui machine --measure"
+def command(judged: JudgedClaim, simulate: str | None = None) -> str:
+    """Return the command that measures what a claim needs, on a machine that `simulate` names; empty if none can."""
     request = judged.request
-    if request is None:
+    if judged.wants_ceilings:
+        words = ["machine", "--measure"]
+    elif request is not None:
+        words = [*request_words(request), *(["--scale", request.scale] if request.scale != "full" else [])]
+    else:
         return ""
-    scale = ["--scale", request.scale] if request.scale != "full" else []
-    return shlex.join(["cpugpu-tui", *request_words(request), *scale])
+    return with_database(shlex.join(["cpugpu-tui", *words, *option_words({"--simulate": simulate})]))
 
 
 def tally(judged: Sequence[JudgedClaim]) -> str:

@@ -21,6 +21,7 @@ from cpugpu_tui.analysis.compare import (
 )
 from cpugpu_tui.analysis.pairs import Change, Pair, together
 from cpugpu_tui.compare.series import Series, free_cores_remedy
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
@@ -153,8 +154,10 @@ def comparable_pairs(base: Series, new: Series) -> tuple[Pair, ...]:
         UsageError, UnfitError: see `compare_series`.
     """
     if {run.run_id for run in base.runs} & {run.run_id for run in new.runs}:
-        raise UsageError(f"Cannot compare {base.text} with {new.text}: both belong to the same series.",
-                         "Choose a run of another series; `cpugpu-tui history` lists the runs.")  # fmt: skip
+        raise UsageError(
+            f"Cannot compare {base.text} with {new.text}: both belong to the same series.",
+            f"Choose a run of another series; `{with_database('cpugpu-tui history')}` lists the runs.",
+        )
     if base.runs[0].simulated != new.runs[0].simulated:
         simulated = base if base.runs[0].simulated else new
         raise UsageError(f"Cannot compare a simulated run with a measured one: {simulated.text} is simulated.",

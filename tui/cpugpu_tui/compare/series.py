@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.compare import FALSE_WORDS, MIN_RUNS
 from cpugpu_tui.analysis.pairs import SINGLE
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.decide.stats import Variance, moderated, quantile
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.machine.text import printable
@@ -87,8 +88,9 @@ def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
     near = get_close_matches(text, ["latest", *known], 1, LIKE)
     if near or not is_baseline_name(text) or text.endswith((".json", ".ndjson")):
         return UsageError(message, f"Did you mean {printable(near[0])!r}?" if near else error.remedy)
-    create = f"`cpugpu-tui baseline {shlex.quote(text)} latest`"
-    return UsageError(message, f"To list runs, use `cpugpu-tui history`. To create this baseline, use {create}.")
+    create = with_database(f"cpugpu-tui baseline {shlex.quote(text)} latest")
+    history = with_database("cpugpu-tui history")
+    return UsageError(message, f"To list runs, use `{history}`. To create this baseline, use `{create}`.")
 
 
 def series_of_id(store: Store, series_id: str, name: str = "", typed: str = "") -> Series:
@@ -109,7 +111,9 @@ def series_from(name: str, runs: Sequence[MeasuredRun | None], typed: str = "") 
     known = tuple(run for run in runs if run is not None)
     if not known:
         called = name or (f"series {printable(typed)!r}" if typed else "that series")
-        raise UsageError(f"No run of {called} has a timed case.", "List runs with `cpugpu-tui history`.")
+        raise UsageError(
+            f"No run of {called} has a timed case.", f"List runs with `{with_database('cpugpu-tui history')}`."
+        )
     return Series(name, known)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
@@ -21,6 +22,9 @@ from cpugpu_tui.machine.text import printable
 
 APP = "cpugpu-tui"
 """Name of the app's folder in each XDG folder."""
+
+typed_database: Path | None = None
+"""File of `--db` on this command line; None if none is there. One in the environment or the config stays in force."""
 
 _NETWORK = re.compile(r"nfs\d?|cifs|smb\d|smbfs|lustre|gpfs|beegfs.*|ceph|afs|9p|fuse\.(sshfs|ceph.*|glusterfs|gvfs.*)")
 
@@ -53,6 +57,22 @@ def default_database_path() -> Path:
 def local_database_path() -> Path:
     """Path of the default database when the home folder is on a local disk."""
     return data_dir() / "results.db"
+
+
+@contextmanager
+def named(database: Path | None) -> Iterator[None]:
+    """Let the commands printed meanwhile name this database, which was typed with `--db`."""
+    global typed_database
+    typed_database = database
+    try:
+        yield
+    finally:
+        typed_database = None
+
+
+def with_database(command: str) -> str:
+    """Return a printed command that uses the history, with the `--db` of this command line."""
+    return command if typed_database is None else f"{command} --db {shlex.quote(printable(str(typed_database)))}"
 
 
 def database_path(override: Path | None = None) -> Path:

@@ -16,6 +16,7 @@ from typing import Any
 
 from cpugpu_tui import __version__
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.decide.comparison import EQUIVALENCE
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export import target
@@ -105,7 +106,7 @@ def thresholds_of(run: RunState, old: Thresholds | None = None) -> Thresholds:
             run.no_gpu
             or " ".join(no_core_lines(run))
             or _out_of_time(run)
-            or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
+            or f"Run a search on the CPU and a GPU, for example `{with_database('cpugpu-tui run quick')}`.",
         )
     best = _best_variants(new)
     for each in new:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 
 from cpugpu_tui import model
+from cpugpu_tui.config import paths
 from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.session.request import STARTS
 from cpugpu_tui.workloads.code_target import CALLER
@@ -129,6 +130,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
         "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
         "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
         "--simulate": simulation_text(simulation) if simulation is not None else None,
+        "--db": paths.typed_database,
     })  # fmt: skip
     return shlex.join([*line, *(["--", *argv] if argv else [])])
 

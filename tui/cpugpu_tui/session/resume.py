@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.machine.text import printable
@@ -62,7 +63,9 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
         if found is not None and found.started.environment.get(model.DUET):
             raise UsageError(f"Cannot resume run {run.number}: it is one side of a duet.", "Run both sides again.")
         if found is None:
-            raise UsageError(f"Run {run.number} is complete.", f"`cpugpu-tui show {run.number}` shows it.")
+            raise UsageError(
+                f"Run {run.number} is complete.", f"`{with_database(f'cpugpu-tui show {run.number}')}` shows it."
+            )
         return found
     here = hostname()
     for run in store.runs(LOOKED_AT):
@@ -73,7 +76,9 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
             if found is not None and not {"fleet_host", model.DUET} & found.started.environment.keys():
                 return found
     what = "run" if preset is None else preset
-    raise UsageError(f"No unfinished {what} of this machine found.", "`cpugpu-tui history` lists all runs.")
+    raise UsageError(
+        f"No unfinished {what} of this machine found.", f"`{with_database('cpugpu-tui history')}` lists all runs."
+    )
 
 
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:

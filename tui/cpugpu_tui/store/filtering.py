@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cpugpu_tui.config.parsing import DTYPE_ALIASES
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.config.sizes import parse_size
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
@@ -114,16 +115,13 @@ def _devices(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(label for _, label in devices), tuple(label for name, label in devices if name != "cpu")
 
 
-LIST_THEM = "Use a number from `cpugpu-tui history`, or 'latest' for the newest run."
-
-
 def how_to_name(text: str) -> str:
-    """Return the remedy for a text that names no run."""
+    """Return the remedy for a text that names no run, such as an id that is not in the database."""
     if re.fullmatch(r"\d+([,-]\d+)+", text):
         return "Write each number alone, with spaces between them."
     if text.endswith((".json", ".ndjson")):
-        return f"To read a file, use `cpugpu-tui import {shlex.quote(text)}`."
-    return LIST_THEM
+        return f"To read a file, use `{with_database(f'cpugpu-tui import {shlex.quote(text)}')}`."
+    return f"Use a number from `{with_database('cpugpu-tui history')}`, or 'latest' for the newest run."
 
 
 # ------------------------------------------------------------------ the filter

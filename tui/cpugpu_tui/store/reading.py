@@ -12,11 +12,12 @@ from itertools import islice
 from typing import Any
 
 from cpugpu_tui import model
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.decide.starts import MOST_EARLIER
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.store.connection import Connected
-from cpugpu_tui.store.filtering import LIST_THEM, RunSummary, how_to_name, parse_filter
+from cpugpu_tui.store.filtering import RunSummary, how_to_name, parse_filter
 from cpugpu_tui.store.rows import case_events, from_json, lacked_core, median_ns, number_of
 
 LATEST = "latest"
@@ -176,7 +177,9 @@ class Reading(Connected):
         with self._reading() as connection:
             newest = connection.execute("SELECT run_id FROM run ORDER BY number DESC LIMIT 1").fetchone()
             if newest is None:
-                raise UsageError("The history is empty.", "Start a run with `cpugpu-tui run quick`.")
+                raise UsageError(
+                    "The history is empty.", f"Start a run with `{with_database('cpugpu-tui run quick')}`."
+                )
             if text == LATEST:
                 return str(newest["run_id"])
             # Both use an index: reading every number and id took longer, the more runs there are.
@@ -207,7 +210,7 @@ class Reading(Connected):
         with self._reading() as connection:
             run = connection.execute(_RUN, (run_id,)).fetchone()
             if run is None:
-                raise UsageError(f"No run has the id {run_id!r}.", LIST_THEM)
+                raise UsageError(f"No run has the id {run_id!r}.", how_to_name(run_id))
             events: list[model.Event] = [_run_started(run)]
             if run["devices_found"]:
                 events.append(from_json(run["devices_found"], model.DevicesFound))

@@ -11,7 +11,7 @@ from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.store import rows
 from cpugpu_tui.store.connection import explained
-from cpugpu_tui.store.filtering import LIST_THEM
+from cpugpu_tui.store.filtering import how_to_name
 from cpugpu_tui.store.reading import Reading
 
 
@@ -51,7 +51,7 @@ class SavedRuns(Reading):
         with self._reading() as connection:
             found = connection.execute(f"SELECT {column} FROM run WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
-            raise UsageError(f"No run has the id {run_id!r}.", LIST_THEM)
+            raise UsageError(f"No run has the id {run_id!r}.", how_to_name(run_id))
         return cast(str, found[column])
 
     def runs_of(self, series_id: str) -> list[str]:
@@ -73,7 +73,7 @@ class SavedRuns(Reading):
         """
         with self._writing() as connection:
             if not connection.execute("SELECT 1 FROM series WHERE series_id = ?", (series_id,)).fetchone():
-                raise UsageError(f"No series has the id {series_id!r}.", LIST_THEM)
+                raise UsageError(f"No series has the id {series_id!r}.", how_to_name(series_id))
             connection.execute("INSERT OR REPLACE INTO baseline VALUES (?, ?, ?)", (name, series_id, time.time_ns()))
 
     def baseline(self, name: str) -> str | None:

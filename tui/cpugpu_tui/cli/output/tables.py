@@ -12,6 +12,7 @@ from cpugpu_tui.analysis.ceilings import clock_sentences
 from cpugpu_tui.cli.output.printing import plain, print_lines
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.answers import is_survey, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
@@ -92,7 +93,8 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True, *, in_fu
     lines = [*answers, *legend, *sentences, notice]
     if state.run is not None and state.run.number is not None:
         part, more = "Saved" if is_saved else "Saved in part", "" if in_full else " --explain"
-        lines.append(f"{part} as run {state.run.number}: cpugpu-tui show {state.run.number}{more}")
+        show = with_database(f"cpugpu-tui show {state.run.number}")
+        lines.append(f"{part} as run {state.run.number}: {show}{more}")
     return [plain(line) for line in lines if line]
 
 

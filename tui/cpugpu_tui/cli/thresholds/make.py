@@ -11,6 +11,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, tell
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, CpuGpuError, UsageError, print_notice
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ def make(given: MakeGiven) -> None:
         for file in filter(None, (old, kept)):
             check_here(file, options, is_simulated=request.simulation is not None)
         state, code = measured(request, options, words, kept)
+    later = f"`{with_database('cpugpu-tui thresholds make --run latest')}`"
     if code > 128:  # stopped by a key or a signal
-        remedy = "" if no_save else " `cpugpu-tui thresholds make --run latest` takes what was measured."
-        print_notice(f"Stopped: no file was written.{remedy}")
+        print_notice(f"Stopped: no file was written.{'' if no_save else f' {later} takes what was measured.'}")
         raise typer.Exit(code)
     made = thresholds.thresholds_of(state, kept)
     text = thresholds.rendered(format_name, made)  # refuses names that no file can hold, before anything is written
@@ -108,7 +109,7 @@ def make(given: MakeGiven) -> None:
                 target.write(path, [thresholds.rendered(format_name, made).encode()])
         except CpuGpuError as error:  # the disk was checked, but is full by now
             if given.of_run is None and not no_save and code != EXIT_UNFIT:
-                error.remedy += " Then `cpugpu-tui thresholds make --run latest` takes what was measured."
+                error.remedy += f" Then {later} takes what was measured."
             raise
         print_table(made)
         for line in filter(None, (cut_short(state), coverage(made))):
