@@ -136,6 +136,22 @@ def test_another_machines_run_is_not_chosen(cut_short):
     assert runs[1] == 3
 
 
+@pytest.mark.usefixtures("agents_here")
+def test_a_run_stopped_in_its_further_starts_gets_all_of_them(cpugpu):
+    """Ctrl+c after the last size had a time left 1 of 5 starts, and the run was said to be complete."""
+    assert cpugpu("run", "matmul", "--size", "64,96", "--starts", 3, "--simulate", FAST).code == 0
+    with closing(sqlite3.connect(cpugpu.database)) as other:
+        by_start = "SELECT start, count(*) FROM measurement GROUP BY start"
+        whole = other.execute(by_start).fetchall()
+        with other:  # the second start was cut off, the third had not begun
+            other.execute("DELETE FROM measurement WHERE start = 2 OR (start = 1 AND round_index > 1)")
+            other.execute("UPDATE run SET status = 'stopped'")
+        for names in ((), ("1",)):
+            assert cpugpu("run", "--resume", *names).code == (EXIT_USAGE if names else 0)
+        assert other.execute(by_start).fetchall() == whole
+        assert [start for start, _ in whole] == [0, 1, 2]
+
+
 # ------------------------------------------------------------------ what counts as missing
 
 

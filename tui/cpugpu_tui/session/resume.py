@@ -30,10 +30,10 @@ SAYS_ALL = 6
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A saved run with missing cases."""
+    """A saved run with missing cases or starts."""
 
     events: tuple[model.Event, ...]
-    """Its events, without skipped cases and without the end."""
+    """Its events, without skipped cases, further starts and the end: these come again."""
     summary: RunSummary
 
     @property
@@ -45,7 +45,7 @@ class Unfinished:
 
 
 def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unfinished:
-    """Return the named run or, without a name, this machine's newest run with missing cases, of `preset` if given.
+    """Return the named run or, without a name, this machine's newest unfinished run, of `preset` if given.
 
     Raises:
         UsageError: the run does not exist, is complete, is still running, or belongs to a fleet or a duet.
@@ -89,14 +89,17 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
         left.note(event)
     started = kept[0]
     assert isinstance(started, model.RunStarted)
-    # A search that was broken off would have chosen further cases.
-    searching = started.plan.search is not None and run.status != "done"
+    # A search that was broken off would have chosen further cases, and the further starts come last.
+    has_starts = started.plan.starts > 1 and started.environment.get("worker") != "thread"
+    is_cut = run.status != "done" and (started.plan.search is not None or has_starts)
     plan_cases = set(started.plan.cases) | set(left.cases)
     missing = any(case.key not in left.settled for case in plan_cases)
-    return Unfinished(kept, run) if missing or searching else None
+    return Unfinished(kept, run) if missing or is_cut else None
 
 
 def _is_void(event: model.Event) -> bool:
+    if isinstance(event, model.DeviceSampled):
+        return event.start > 0
     return isinstance(event, model.RunFinished) or (isinstance(event, model.CaseFailed) and event.kind == "skipped")
 
 

@@ -135,7 +135,7 @@ class Store(SavedRuns):
             return rows.insert_run(connection, started, "running", rows.Owner.current())
 
     def reopen_run(self, run_id: str) -> None:
-        """Save that a run continues in this process: delete its end and the results of skipped cases.
+        """Save that a run continues in this process: delete its end, the results of skipped cases, and further starts.
 
         Raises:
             UsageError: the run is still running.
@@ -151,6 +151,10 @@ class Store(SavedRuns):
             if not reopened.rowcount:
                 raise UsageError(f"Run {number} is still running.", "Wait for it to end, or stop it.")
             connection.execute("DELETE FROM case_result WHERE run_number = ? AND status = 'skipped'", (number,))
+            connection.execute(
+                "DELETE FROM measurement WHERE start > 0 AND case_result_id IN "
+                "(SELECT case_result_id FROM case_result WHERE run_number = ?)", (number,),
+            )  # fmt: skip
 
     def adopt_run(self, events: Sequence[model.Event], number: int) -> int:
         """Save a live run of this process in a new database, as far as it has come; return its number.
