@@ -9,7 +9,8 @@ from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.export.stream import exported
-from cpugpu_tui.model import CaseFailed, Ceilings
+from cpugpu_tui.model import CaseFailed, Ceilings, OwnCode, OwnFile
+from cpugpu_tui.session.repeat import repeat_commands, why_no_command
 
 SECRETS = (
     "gpu17", "example.org", "zoe", "yuki", "secret-project", "train.py", "8f3a1c52", "3B:00", "boss", "node9", "/opt",
@@ -97,6 +98,22 @@ def test_a_path_goes_however_it_is_written(told, left):
     ]
     (covered,) = anonymized([exported(stream)], messages=True)
     assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == left  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("private", [
+    {"codes": (OwnCode("x", "zoe(n)"),), "words": ("time", "zoe(n)", "--against", "boss(n)"), "is_of_two_codes": True},
+    {"codes": (OwnCode("matmul", "", argv=("./zoe",)),), "words": ("time", "--size", "64")},
+    {"mnist": "my-data"}, {"own_files": (OwnFile("own.py", "ab"),)},
+])  # fmt: skip
+def test_no_command_is_made_of_what_was_left_out(private):
+    run = export_runs.run()
+    words = {"words": ("run", "matmul", "--size", "64"), **private}
+    started = replace(run.started, plan=replace(run.started.plan, **words))
+    (covered,) = anonymized([exported([started, *run.events[1:]])])
+    assert repeat_commands(started)
+    assert repeat_commands(covered.started) == ()
+    assert "anonymized" in why_no_command(covered.started)
+    assert "boss" not in str(covered.started.plan)
 
 
 def test_a_machine_called_like_a_workload_renames_no_case():

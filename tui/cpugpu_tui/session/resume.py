@@ -11,7 +11,7 @@ from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.session.repeat import repeat_text
+from cpugpu_tui.session.repeat import repeat_text, why_no_command
 from cpugpu_tui.state.folding import Remaining
 
 if TYPE_CHECKING:
@@ -55,10 +55,11 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
         if run.status == "running":
             raise UsageError(f"Run {run.number} is still running.", "Wait until it ends, or stop it.")
         found = _what_is_missing(store, run)
+        command = repeat_text(found.started) if found is not None else ""
         if found is not None and (host := found.started.environment.get("fleet_host")):
             raise UsageError(
                 f"Cannot resume run {run.number}: a fleet measured it on {printable(str(host))}.",
-                f"Run it again on that host: `{repeat_text(found.started)}`.",
+                f"Run it again on that host: `{command}`." if command else why_no_command(found.started),
             )
         if found is not None and found.started.environment.get(model.DUET):
             raise UsageError(f"Cannot resume run {run.number}: it is one side of a duet.", "Run both sides again.")
