@@ -13,17 +13,15 @@ from typing import Any
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model.event import to_plain
+from cpugpu_tui.session.repeat import CODE, HOST, LEFT_OUT, PLACE
 from cpugpu_tui.transport.event_checks import FACTS
 
-HOST, PERSON, PLACE, BUS = "host", "person", "<path>", "<pci>"
-"""Replacements of host names, user names, paths and PCI addresses."""
-
-LEFT_OUT = "<left out>"
-"""Replacement of texts that cannot be cleaned in part."""
+PERSON, BUS = "person", "<pci>"
+"""Replacements of user names and PCI addresses."""
 
 _EMPTIED: dict[str, Any] = {"argv": [], "user": None, "command": None, "pci_bus_id": None, "serial": None,
-                            "boot_id": "", "statement": "...", "setup": [], "lets": [],
-                            "source_line": "...", "file": "...", "startup": []}  # fmt: skip
+                            "boot_id": "", "statement": CODE, "setup": [], "lets": [],
+                            "source_line": CODE, "file": CODE, "startup": []}  # fmt: skip
 """Fields that are private as a whole, with their replacements."""
 
 _HOSTS = frozenset({"hostname", "fleet_host", "host"})
@@ -151,6 +149,8 @@ class _Veil:
             return [self.covered(key, item, kind, is_known=is_known) for item in value]
         if isinstance(value, dict):
             kind = next((str(value[name]) for name in ("kind", "status") if value.get(name)), "failed")
+            if value.get("codes"):
+                value = {**value, "words": []}  # `--against` has code in them
             return {
                 name: self.covered(name, item, kind, is_known=is_known and (key != "environment" or name in FACTS))
                 for name, item in value.items()

@@ -114,13 +114,10 @@ def open_marks(run: RunState, row: Row) -> list[str]:
 
 
 def common_marks(run: RunState) -> Collection[str]:
-    """Return the marks of more than half of the finished rows, which rows need not repeat.
-
-    A mark that says what kind of number a row has is repeated in each row.
-    """
+    """Return the marks of more than half of the finished rows, which rows need not repeat."""
     finished, marked = _marked(run)
-    most = {mark for mark, rows in marked.items() if finished > 2 and len(rows) > finished / 2}
-    return most - {RECORDED, INTERPOLATED, NO_CORE}
+    return {mark for mark, rows in marked.items()
+            if finished > 2 and len(rows) > finished / 2 and mark != RECORDED}  # fmt: skip
 
 
 def mark_lines(run: RunState, where: Callable[[Sequence[Row]], str] = lambda _: "") -> list[str]:

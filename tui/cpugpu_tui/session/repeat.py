@@ -14,6 +14,9 @@ from cpugpu_tui.session.request import STARTS
 from cpugpu_tui.workloads.code_target import CALLER
 from cpugpu_tui.workloads.presets import PRESETS
 
+HOST, PLACE, LEFT_OUT, CODE = "host", "<path>", "<left out>", "..."
+"""What an anonymized export has in place of host names, paths, other private texts, and code."""
+
 # ------------------------------------------------------------------ words of a plan
 
 
@@ -63,6 +66,8 @@ def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
     Empty if there is none, see `why_no_command`.
     """
     plan, words = run.plan, _saved_words(run.plan)
+    if _is_anonymized(run):
+        return ()
     if plan.is_of_two_codes and words:
         return (_command(run, words, ()),)
     if not words or run.environment.get(model.DUET) or _is_of_caller(plan):
@@ -80,7 +85,17 @@ def why_no_command(run: model.RunStarted) -> str:
         return "No command repeats this run alone: it is one side of a duet."
     if _is_of_caller(run.plan):
         return "No command repeats this run: its code existed only in a Python process."
+    if _is_anonymized(run):
+        return "No command repeats this run: its code or names were left out of an anonymized export."
     return "" if _saved_words(run.plan) else "No command repeats this run: none was saved with it."
+
+
+def _is_anonymized(run: model.RunStarted) -> bool:
+    """Whether words of the command were left out."""
+    plan, facts = run.plan, run.environment
+    paths = (plan.mnist, facts.get("python_option"), facts.get("hosts_file"), *(file.path for file in plan.own_files))
+    left_out = {CODE, PLACE, LEFT_OUT} & {*plan.words, *(code.statement for code in plan.codes), *map(str, paths)}
+    return bool(left_out) or facts.get("fleet_host") == HOST
 
 
 def _is_of_caller(plan: model.Plan) -> bool:
