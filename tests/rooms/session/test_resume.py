@@ -145,10 +145,12 @@ def test_a_run_stopped_in_its_further_starts_gets_all_of_them(cpugpu):
         whole = other.execute(by_start).fetchall()
         with other:  # the second start was cut off, the third had not begun
             other.execute("DELETE FROM measurement WHERE start = 2 OR (start = 1 AND round_index > 1)")
-            other.execute("UPDATE run SET status = 'stopped'")
+            other.execute("""UPDATE run SET status = 'stopped', finished = replace(finished, '"done"', '"stopped"')""")
+        assert "Resume: cpugpu-tui run --resume 1" in cpugpu.here("show", "1").out
         for names in ((), ("1",)):
             assert cpugpu("run", "--resume", *names).code == (EXIT_USAGE if names else 0)
         assert other.execute(by_start).fetchall() == whole
+        assert "Resume:" not in cpugpu.here("show", "1").out
         assert [start for start, _ in whole] == [0, 1, 2]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from cpugpu_tui.session.repeat import repeat_text, why_no_command
 from cpugpu_tui.state.folding import Remaining
 
 if TYPE_CHECKING:
+    from cpugpu_tui.state.state import RunState
     from cpugpu_tui.store import RunSummary, Store
 
 
@@ -26,6 +28,10 @@ PASSING = ("argv", "torch_import_s", "worker", "python_option", "case_timeout_s"
 
 SAYS_ALL = 6
 """Most differences that an error lists."""
+
+
+_ELSEWHERE = {"fleet_host", model.DUET}
+"""Facts of runs that this command cannot resume."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
             continue  # imported, or merged from another machine; or of another preset
         if (run.status != "running" and run.status != "done") or run.cases_skipped:
             found = _what_is_missing(store, run)
-            if found is not None and not {"fleet_host", model.DUET} & found.started.environment.keys():
+            if found is not None and not _ELSEWHERE & found.started.environment.keys():
                 return found
     what = "run" if preset is None else preset
     raise UsageError(
@@ -90,12 +96,29 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
         left.note(event)
     started = kept[0]
     assert isinstance(started, model.RunStarted)
-    # A search that was broken off would have chosen further cases, and the further starts come last.
-    has_starts = started.plan.starts > 1 and started.environment.get("worker") != "thread"
-    is_cut = run.status != "done" and (started.plan.search is not None or has_starts)
+    is_cut = run.status != "done" and _goes_on(started)
     plan_cases = set(started.plan.cases) | set(left.cases)
     missing = any(case.key not in left.settled for case in plan_cases)
     return Unfinished(kept, run) if missing or is_cut else None
+
+
+def _goes_on(started: model.RunStarted) -> bool:
+    """Return whether more than the planned cases comes: those that a search chooses, and at last the further starts."""
+    has_starts = started.plan.starts > 1 and started.environment.get("worker") != "thread"
+    return has_starts or started.plan.search is not None
+
+
+def resume_command(state: RunState) -> str:
+    """Return the command that goes on with a stopped run of this machine; empty if none does, see `unfinished`."""
+    run = state.run
+    if run is None or run.number is None or state.status != "stopped" or run.plan.codes:
+        return ""
+    facts = run.environment
+    if _ELSEWHERE & facts.keys() or facts.get("hostname") != hostname() or not (state.skipped or _goes_on(run)):
+        return ""
+    python = ("--python", str(facts["python_option"])) if facts.get("python_option") else ()
+    files = (word for file in run.plan.own_files for word in ("--workloads", file.path))
+    return shlex.join(("cpugpu-tui", "run", "--resume", str(run.number), *python, *files))
 
 
 def _is_void(event: model.Event) -> bool:

@@ -23,6 +23,7 @@ from cpugpu_tui.render.receipts import code_lines
 from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import LEGEND, below_table, heading, starts_text, table_lines
 from cpugpu_tui.session.repeat import repeat_commands
+from cpugpu_tui.session.resume import resume_command
 from cpugpu_tui.state.recorded_gpu import is_offered, with_recorded
 from cpugpu_tui.state.reference import OFFERED
 from cpugpu_tui.state.state import Row, RunState
@@ -128,6 +129,8 @@ def print_state(
     for line in summary(state, notice, is_saved, in_full=in_full):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
     if state.run is not None:
+        if is_saved and (resume := resume_command(state)):
+            print_lines(out, (f"Resume: {with_database(resume)}",))
         commands = repeat_commands(state.run)
         print_lines(out, (f"Again: {command}" for command in commands))
         if is_offered(state):
