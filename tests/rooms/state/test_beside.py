@@ -67,6 +67,16 @@ def test_the_first_words_say_what_was_measured_and_what_recorded(history):
     assert "recorded" not in history("show", "2").out
 
 
+def test_each_row_says_that_it_is_interpolated_or_not_recorded_and_a_line_which_sizes_are(cpugpu, file):
+    sizes = ("run", "matmul", "--size", "1500,1700,1900,4096", "--simulate", "drift=0")
+    lines = cpugpu.here(*sizes, "--beside", file).out.splitlines()
+    rows = [line.strip() for line in lines if line.strip().startswith(("1,500 ", "1,700 ", "1,900 ", "4,096 "))]
+    assert [row.endswith("recorded, interpolated") for row in rows] == [True, True, True, False]
+    assert rows[3].endswith("  not-recorded")
+    (told,) = (line for line in lines if line.startswith("not-recorded in 1 of 4 timed rows"))
+    assert told.endswith("--size 2048.")
+
+
 def test_speedup_is_the_quotient_and_its_interval_holds_both_devices(joined):
     (row,) = (row for row in joined.rows.values() if row.case.size == 300)
     found = row.own_comparison

@@ -25,7 +25,7 @@ from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
 from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.recorded_gpu import INTERPOLATED
+from cpugpu_tui.state.recorded_gpu import INTERPOLATED, NOT_RECORDED, lacks_recorded, sizes_near
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.transfer import link_of
@@ -67,6 +67,7 @@ MARK_WORDS = {
     "one-start": "it has a winner within its one start, but starts of other sizes differ more: its interval is widened",
     RECORDED: "the GPU's times were recorded on another machine",
     INTERPOLATED: "the size lies between two recorded ones, where the recorded times show no step",
+    NOT_RECORDED: "the GPU has no recorded time at this size, and none could be interpolated",
     "unsure": "its own rounds show a winner, which is not sure enough among so many sizes: its interval is widened",
 }
 """Mark → its meaning."""
@@ -98,13 +99,14 @@ def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
 
 def row_marks(run: RunState, row: Row) -> list[str]:
     """Return the marks of a row on all its devices, including `UNSETTLED`, `UNSAVED` and why it lacks a winner."""
-    return [*_disturbances(row), *open_marks(run, row)]
+    return [*_disturbances(run, row), *open_marks(run, row)]
 
 
-def _disturbances(row: Row) -> list[str]:
+def _disturbances(run: RunState, row: Row) -> list[str]:
     marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
     unsettled = [UNSETTLED] if any(not times.is_start_settled for times in row.times.values()) else []
-    return [*marks, *unsettled, *([] if row.saved else [UNSAVED])]
+    return [*marks, *unsettled, *([] if row.saved else [UNSAVED]),
+            *([NOT_RECORDED] if lacks_recorded(run, row) else [])]  # fmt: skip
 
 
 def open_marks(run: RunState, row: Row) -> list[str]:
@@ -114,10 +116,13 @@ def open_marks(run: RunState, row: Row) -> list[str]:
 
 
 def common_marks(run: RunState) -> Collection[str]:
-    """Return the marks of more than half of the finished rows, which rows need not repeat."""
+    """Return the marks of more than half of the finished rows, which rows need not repeat.
+
+    A mark that says what kind of number a row has is repeated in each row.
+    """
     finished, marked = _marked(run)
-    return {mark for mark, rows in marked.items()
-            if finished > 2 and len(rows) > finished / 2 and mark != RECORDED}  # fmt: skip
+    most = {mark for mark, rows in marked.items() if finished > 2 and len(rows) > finished / 2}
+    return most - {RECORDED, INTERPOLATED, NOT_RECORDED, NO_CORE}
 
 
 def mark_lines(run: RunState, where: Callable[[Sequence[Row]], str] = lambda _: "") -> list[str]:
@@ -128,15 +133,21 @@ def mark_lines(run: RunState, where: Callable[[Sequence[Row]], str] = lambda _: 
     finished, marked = _marked(run)
     return [
         f"{mark} in {len(rows)} of {finished} timed rows{where(rows)}: {mark_words(mark)}."
+        + (_near_words(run, rows[0]) if mark == NOT_RECORDED else "")
         for mark, rows in marked.items()
     ]
+
+
+def _near_words(run: RunState, row: Row) -> str:
+    near = ",".join(map(str, sizes_near(run, row)))
+    return f" The nearest recorded sizes to {row.case.size:,} are taken with --size {near}." if near else ""
 
 
 def _marked(run: RunState) -> tuple[int, Mapping[str, Sequence[Row]]]:
     """Return the number of finished rows, and mark → rows with it."""
     finished, marked = [row for row in run.rows.values() if row.status == "ok"], dict[str, list[Row]]()
     for row in finished:
-        for mark in _disturbances(row):
+        for mark in _disturbances(run, row):
             marked.setdefault(mark, []).append(row)
     return len(finished), marked
 
@@ -154,7 +165,7 @@ def remark(run: RunState, row: Row, common: Collection[str] = ()) -> str:
         return f"{row.failure.kind}: {row.failure.message}"
     is_once = any(times.timed_once for times in row.times.values())
     open_words = reason_words(judged(run, row)) if open_marks(run, row) else ""
-    remarks = [open_words, *(mark for mark in _disturbances(row) if mark not in common), crowded_threads(run, row)]
+    remarks = [open_words, *(mark for mark in _disturbances(run, row) if mark not in common), crowded_threads(run, row)]
     return ", ".join(filter(None, (*remarks, "1 sample" if is_once else "")))
 
 

@@ -31,6 +31,9 @@ RECORDED = model.RECORDED
 INTERPOLATED = "interpolated"
 """Mark of a row whose size lies between two recorded ones."""
 
+NOT_RECORDED = "not-recorded"
+"""Mark of a row of which the recorded GPU has no time."""
+
 
 @once
 def with_recorded(run: RunState) -> RunState:
@@ -52,6 +55,19 @@ def _joined(row: Row, known: Mapping[tuple[str, str, str], Curve]) -> Row:
     curve = known.get((row.case.workload, row.case.variant, row.case.dtype))
     found = curve.at(row.case.size) if curve is not None and row.cpu is not None and row.status == "ok" else None
     return row if found is None else replace(row, times={**row.times, RECORDED: found})
+
+
+def lacks_recorded(run: RunState, row: Row) -> bool:
+    """Return whether a timed row has no recorded time beside it."""
+    return row.status == "ok" and run.gpu is not None and run.gpu.name == RECORDED and RECORDED not in row.times
+
+
+def sizes_near(run: RunState, row: Row) -> tuple[int, ...]:
+    """Return the recorded sizes next to that of a row: one below, one above, as far as there are any."""
+    known = _curves(run.plan.beside).get((row.case.workload, row.case.variant, row.case.dtype))
+    below, above = ([size for size in (known.sizes if known else ()) if (size < row.case.size) == is_below]
+                    for is_below in (True, False))  # fmt: skip
+    return (*below[-1:], *above[:1])
 
 
 @lru_cache(maxsize=2)
