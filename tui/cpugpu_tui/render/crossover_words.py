@@ -39,6 +39,7 @@ from cpugpu_tui.report.segments import (
     NOT_TIMED,
     ONE_START,
     TOO_FEW,
+    UNDECIDED,
     UNSURE,
     Range,
     Size,
@@ -184,8 +185,13 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> st
     own = [part for part in found.ranges if part.winner == GPU]
     if not own:
         return f"not {ranges_text(found)}"
-    text = _ranges_text(found, own, axis, with_bracket=with_bracket)
-    return f"{text}{exceptions(found)}"
+    text, between = _ranges_text(found, own, axis, with_bracket=with_bracket), exceptions(found)
+    # `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
+    is_open = own[-1] is found.ranges[-1] and any(
+        size.judgement == UNDECIDED and size.size > own[-1].last for size in found.outside
+    )
+    above = (" and above" if between else ", unclear above") if is_open else ""
+    return f"{text}{between}{above}"
 
 
 def ranges_text(found: Condition) -> str:
@@ -194,15 +200,9 @@ def ranges_text(found: Condition) -> str:
 
 
 def exceptions(found: Condition) -> str:
-    """Return `, unclear at 500 and above`: sizes without a winner between those that one device wins, and beyond them.
-
-    `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
-    """
+    """Return `, unclear at 500`: sizes without a winner between those that one device wins."""
     sizes = [size.size for size in found.outside if any(part.first < size.size < part.last for part in found.ranges)]
-    last = found.ranges[-1] if found.ranges else None
-    is_above = last is not None and last.winner == GPU and any(size.size > last.last for size in found.outside)
-    words = [f"at {sizes_text(sizes, most=MOST_IN_TABLE)}"] * bool(sizes) + ["above"] * is_above
-    return f", unclear {' and '.join(words)}" if words else ""
+    return f", unclear at {sizes_text(sizes, most=MOST_IN_TABLE)}" if sizes else ""
 
 
 def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins") -> str:
