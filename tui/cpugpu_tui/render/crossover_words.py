@@ -187,7 +187,7 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> st
         return f"not {ranges_text(found)}"
     text, between = _ranges_text(found, own, axis, with_bracket=with_bracket), exceptions(found)
     # `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
-    is_open = own[-1] is found.ranges[-1] and any(
+    is_open = own[-1] == found.ranges[-1] and any(
         size.judgement == UNDECIDED and size.size > own[-1].last for size in found.outside
     )
     above = (" and above" if between else ", unclear above") if is_open else ""
