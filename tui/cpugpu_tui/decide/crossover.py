@@ -67,7 +67,9 @@ def _over_starts(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
     when it is widened by the widest interval over starts of the sweep, for a single start: √k times as wide.
     """
     wide = [point.comparison for point in points if point.comparison.covers_starts]
-    reach = max((math.sqrt(each.starts) * each.half_width for each in wide if each.half_width < math.inf), default=0.0)
+    reach = max(
+        (math.sqrt(max(1, each.starts)) * each.half_width for each in wide if each.half_width < math.inf), default=0.0
+    )
     if not reach:
         return tuple(points)
     return tuple(
