@@ -50,6 +50,9 @@ async def test_two_codes_are_compared_while_they_are_timed(tmp_path):
         await pilot.press("escape", "r")
         await settled(pilot, lambda: app.state.situation.live)
         assert app.state.situation.duet
+        await pilot.press("x")
+        await settled(pilot, lambda: not app.state.situation.live)
+    app.bridge.backend.close()
 
 
 async def test_code_runs_on_another_machine_and_r_runs_it_there_again(tmp_path):
@@ -67,3 +70,4 @@ async def test_code_runs_on_another_machine_and_r_runs_it_there_again(tmp_path):
             assert app.state.notice == "Sending mine.py and beside.py to there (2 files, 0.0 kB)."
             assert not app.bridge.backend._others, "no agent stays there"
             await pilot.press("r")
+    app.bridge.backend.close()

@@ -33,6 +33,7 @@ async def test_r_on_its_page_measures_it_and_the_next_app_shows_it_at_every_size
         await settled(pilot, lambda: "Run 5 of 5 is in progress" in text_of(pilot, "#page-text"))
         await settled(pilot, lambda: "spread:" in text_of(pilot, "#page-text"))
         measured = text_of(pilot, "#page-text")
+    app.bridge.backend.close()
     app.bridge.backend.outbox.close()
     for size in ((80, 24), (40, 12), (120, 40)):
         shown = await shown_by_the_next_app(path, size)
@@ -55,6 +56,7 @@ async def shown_by_the_next_app(path, size):
         shown = text_of(pilot, "#page-text")
         await pilot.press("N")
         assert isinstance(pilot.app.screen, MainScreen)
+    again.bridge.backend.close()
     again.bridge.backend.outbox.close()
     return shown
 
@@ -66,3 +68,4 @@ async def test_it_says_why_it_reads_no_history():
         await pilot.press("N")
         await settled(pilot, lambda: "--no-save" in text_of(pilot, "#page-text"))
         assert isinstance(pilot.app.screen, NoiseScreen)
+    app.bridge.backend.close()
