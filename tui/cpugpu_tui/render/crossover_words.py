@@ -176,8 +176,11 @@ def point_text(change: Change, axis: str = "") -> str:
 # ------------------------------------------------------------------ where a device wins
 
 
-def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> str:
-    """Return where the GPU wins: `from n ≈ 205 (192–213)`, `at every size timed (1–4,096)`, `at no size timed`."""
+def where(found: Condition, axis: str = "", *, with_bracket: bool = False, with_above: bool = True) -> str:
+    """Return where the GPU wins: `from n ≈ 205 (192–213)`, `at every size timed (1–4,096)`, `at no size timed`.
+
+    `with_above`: say that nothing was decided above the last size at which it does.
+    """
     if found.kind in (ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
         return "unclear" if found.kind == NOT_DECIDED else found.kind
     if found.kind == NEVER:
@@ -187,8 +190,10 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> st
         return f"not {ranges_text(found)}"
     text, between = _ranges_text(found, own, axis, with_bracket=with_bracket), exceptions(found)
     # `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
-    is_open = own[-1] == found.ranges[-1] and any(
-        size.judgement == UNDECIDED and size.size > own[-1].last for size in found.outside
+    is_open = (
+        with_above
+        and own[-1] == found.ranges[-1]
+        and any(size.judgement == UNDECIDED and size.size > own[-1].last for size in found.outside)
     )
     above = (" and above" if between else ", unclear above") if is_open else ""
     return f"{text}{between}{above}"

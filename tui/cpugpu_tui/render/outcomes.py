@@ -82,7 +82,7 @@ def _rows(times: RoundTimes) -> dict[str, Row]:
 def _answer(found: Condition) -> str:
     """Return the answer of one sweep."""
     if not found.decided or found.changes:
-        return f"GPU {where(found)}" if found.changes else "unclear"
+        return f"GPU {where(found, with_above=False)}" if found.changes else "unclear"
     last = found.decided[-1]
     speedup = last.comparison.speedup if last.comparison is not None else 1.0
     return f"{last.winner} {factor(max(speedup, 1 / speedup))} at {size_text(last.size)}"

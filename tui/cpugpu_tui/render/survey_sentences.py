@@ -65,7 +65,7 @@ def _sizes(found: Condition) -> str:
     if found.kind == UP_TO:
         return f" ({ranges_text(found)})"
     if found.kind != FROM:
-        return f" ({where(found)})"
+        return f" ({where(found, with_above=False)})"
     change = found.crossover
     if change is None:
         first = found.ranges[-1].first
