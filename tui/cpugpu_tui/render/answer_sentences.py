@@ -98,9 +98,10 @@ def at_text(size: Size, subject: str, rival: str = "") -> str:
     if size.judgement == EQUAL:
         return f"{at} {subject} is as fast as {rival or 'the CPU'} ({WITHIN})"
     if size.rounds is not None and found.low is None:
-        few = ", not sure enough" if size.reason == UNSURE else ", too few to judge"
-        few = "" if size.winner is not None else few
-        return f"{at} {subject} was {range_words(*size.rounds)}{than} in {count_of(found.rounds, 'round')}{few}"
+        text = f"{at} {subject} was {range_words(*size.rounds)}{than} in {count_of(found.rounds, 'round')}"
+        if size.winner is not None:
+            return text
+        return f"{text}, {'not sure enough' if size.reason == UNSURE else 'too few to judge'}"
     shown = printed_interval(found, is_inverse=found.speedup < 1)
     if size.winner is None:
         ends = range_words(found.low, found.high) if shown and found.low and found.high else faster(found.speedup)

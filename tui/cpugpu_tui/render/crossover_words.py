@@ -185,14 +185,15 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False, with_
         return "unclear" if found.kind == NOT_DECIDED else found.kind
     if found.kind == NEVER:
         return f"at no size timed ({_timed_span(found)})"
-    own = [part for part in found.ranges if part.winner == GPU]
+    ranges = found.ranges
+    own = [part for part in ranges if part.winner == GPU]
     if not own:
         return f"not {ranges_text(found)}"
     text, between = _ranges_text(found, own, axis, with_bracket=with_bracket), exceptions(found)
     # `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
     is_open = (
         with_above
-        and own[-1] == found.ranges[-1]
+        and ranges[-1].winner == GPU
         and any(size.judgement == UNDECIDED and size.size > own[-1].last for size in found.outside)
     )
     above = (" and above" if between else ", unclear above") if is_open else ""
@@ -206,7 +207,8 @@ def ranges_text(found: Condition) -> str:
 
 def exceptions(found: Condition) -> str:
     """Return `, unclear at 500`: sizes without a winner between those that one device wins."""
-    sizes = [size.size for size in found.outside if any(part.first < size.size < part.last for part in found.ranges)]
+    ranges = found.ranges  # computed at each access
+    sizes = [size.size for size in found.outside if any(part.first < size.size < part.last for part in ranges)]
     return f", unclear at {sizes_text(sizes, most=MOST_IN_TABLE)}" if sizes else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.await_complete import AwaitComplete
@@ -28,9 +28,6 @@ from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.terminal.guard import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 from cpugpu_tui.ui.themes import legible
-
-if TYPE_CHECKING:
-    pass
 
 INTERNAL_ERROR = "Internal error"
 """How the message about an exception of our own begins; the fuzzers look for it."""
