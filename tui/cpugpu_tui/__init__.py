@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
     from cpugpu_tui.workloads.contract import Workload, workload
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "ComparedRow",
     "Comparison",
