@@ -91,14 +91,28 @@ def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
     words(without_torch["torch"].replace(str(better), "PATH"))
 
 
-def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu, words):
+def test_what_the_program_takes_is_measured_when_asked_for(cpugpu):
     done = cpugpu.here("doctor", "--simulate", "noise=0.002", "--telemetry-cost", "--json")
-    assert done.code == EXIT_OK
-    assert done.objects[-1]["check"] == "telemetry.cost"
-    assert "simulated GPU" in done.objects[-1]["found"]
-    refused = cpugpu.here("doctor", "--simulate", "gpus=0", "--telemetry-cost", "--json")
-    assert refused.code == EXIT_CHECK_FAILED
-    words(refused.objects[-1]["cause"])
+    assert done.code == EXIT_OK, done.out
+    measured = done.objects[len(CHECKS) :]
+    assert [each["check"] for each in measured] == [
+        "app.usage", "agent.usage", "terminal.bytes", "app.cost", "telemetry.usage", "telemetry.cost",
+    ]  # fmt: skip
+    verdicts = {each["check"]: each["verdict"] for each in measured}
+    assert verdicts.pop("app.cost") == "unknown", "simulated times do not depend on the app"
+    assert set(verdicts.values()) == {"ok"}
+    assert all(list(each) == [*KEYS, "values"] for each in measured if each["verdict"] == "ok")
+    assert "simulated GPU" in measured[-1]["found"]
+    assert measured[-1]["values"]["rounds"] >= 8
+
+
+def test_no_time_to_measure_is_said_with_the_option_that_gives_more(cpugpu):
+    done = cpugpu.here(*SIMULATED, "--telemetry-cost", "--max-seconds", "1", "--json")
+    assert done.code == EXIT_CHECK_FAILED
+    found = {each["check"]: each for each in done.objects}
+    assert found["app.usage"]["verdict"] == "fail"
+    assert "--max-seconds" in found["app.usage"]["remedy"]
+    assert "--max-seconds" in found["telemetry.cost"]["remedy"]
 
 
 def test_what_strangers_wrote_is_printed_without_its_escapes(capsys):

@@ -3,13 +3,21 @@
 import math
 import random
 import threading
+import time
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
 
 from cpugpu_tui.analysis.costs import CostRatio, cost_ratio
 from cpugpu_tui.doctor import sampler_cost
-from cpugpu_tui.doctor.sampler_cost import Gate, LoopProcess, MeasuredCost, cost_finding, measure_cost
+from cpugpu_tui.doctor.sampler_cost import (
+    Gate,
+    LoopProcess,
+    MeasuredCost,
+    cost_finding,
+    measure_cost,
+    telemetry_findings,
+)
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
@@ -57,7 +65,7 @@ def test_the_finding_says_cost_and_interval(words):
 def test_noise_that_hides_the_answer_is_said_with_how_to_get_it():
     ratio = cost_ratio(rounds(0.0, 0.1, 1, count=20))
     finding = cost_finding(MeasuredCost("an H200", 20, ratio), 60)
-    assert (finding.verdict, finding.check) == ("warn", "telemetry.cost")
+    assert finding.verdict == "warn"
     assert "--max-seconds 120" in finding.remedy
     assert cost_finding(MeasuredCost("an H200", 3, None), 5).verdict == "warn"
     assert cost_ratio(rounds(0.0, 0.1, 1, count=4)) is None
@@ -134,22 +142,54 @@ def test_only_blocks_with_telemetry_see_sweeps(monkeypatch):
     monkeypatch.setattr(sampler_cost, "Sampler", NotedSampler)
     monkeypatch.setattr(sampler_cost, "LoopProcess", CountingLoop)
     monkeypatch.setattr(sampler_cost, "INTERVAL_S", 0.1)
-    measured = measure_cost(None, None, 60.0, lambda _: None)
+    uses = []
+    measured = measure_cost(None, None, time.monotonic() + 60.0, lambda _: None, uses.append)
     assert measured.rounds == 8
     assert [is_on for is_on, _ in blocks[1:5]] == [False, True, True, False]  # the order is flipped
     assert {count for is_on, count in blocks if not is_on} == {0}
     assert all(count for is_on, count in blocks if is_on)
-    assert quiet == [False] + [True] * 16, "what is measured is what a live run is told to bear"
+    assert quiet == [True] * 17, "what is measured is what a live run is told to bear"
+    (use,) = uses
+    assert 0 < use.cpu_share < 1
 
 
 # ------------------------------------------------------------------ the loop's process
 
 
 def test_a_simulated_machine_is_measured_to_the_end():
-    measured = measure_cost(None, Simulation(noise=0.002), 20.0, lambda _: None)
+    measured = measure_cost(None, Simulation(noise=0.002), time.monotonic() + PATIENCE_S, lambda _: None)
     assert measured.ratio.is_settled
     assert measured.ratio.is_allowed
     assert measured.label == "simulated GPU"
+
+
+def test_without_a_gpu_telemetry_is_counted_and_the_rest_says_why_not(monkeypatch, words):
+    monkeypatch.setattr(sampler_cost, "INTERVAL_S", 0.05)
+    ends_s = time.monotonic() + PATIENCE_S
+    measure = lambda told: measure_cost(None, Simulation(gpus=0), ends_s, lambda _: None, told)  # noqa: E731
+    usage, cost = telemetry_findings(measure, 60)
+    assert (usage.check, usage.verdict, list(usage.values)) == ("telemetry.usage", "ok", ["cpu_share", "memory_bytes"])
+    assert (cost.check, cost.verdict, cost.values) == ("telemetry.cost", "unknown", {})
+    words([cost.found, cost.cause, cost.remedy])
+
+
+def test_a_loop_that_dies_is_a_failure_with_what_was_counted_before(monkeypatch):
+    class DyingLoop:
+        def __init__(self, *_):
+            pass
+
+        def block(self):
+            raise UnfitError("The process on the GPU ended.", "Look.")
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(sampler_cost, "LoopProcess", DyingLoop)
+    monkeypatch.setattr(sampler_cost, "INTERVAL_S", 0.05)
+    measure = lambda told: measure_cost(None, None, time.monotonic() + 60.0, lambda _: None, told)  # noqa: E731
+    usage, cost = telemetry_findings(measure, 60)
+    assert usage.verdict == "ok"
+    assert (cost.check, cost.verdict, cost.cause) == ("telemetry.cost", "fail", "The process on the GPU ended.")
 
 
 def test_another_interpreter_runs_the_loop_from_the_zip(bare_python):

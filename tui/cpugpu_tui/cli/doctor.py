@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import textwrap
-from collections.abc import Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
-from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, CpuGpuError, shown
+from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, shown
 from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
@@ -31,6 +33,12 @@ SIMULATED = "SIMULATED torch and GPUs. Host, history and terminal are those of t
 INDENT = 25
 """Column at which findings begin: after the verdict and the longest id."""
 
+KEYS = ("check", "verdict", "found", "cause", "remedy")
+"""Texts of a finding in JSON, in this order; a measured one has `values`, too."""
+
+NO_LOOP_S = 10.0
+"""Time of `--telemetry-cost` after the app on a machine without a GPU."""
+
 LONGEST = 1000
 """Maximum length of a printed text. A list of processes may be long."""
 
@@ -41,10 +49,12 @@ class DoctorGiven(opt.Given):
     """The options of `doctor`."""
 
     telemetry_cost: Annotated[bool, opt.flag(
-        "--telemetry-cost", "Also measure by how much telemetry slows down tiny kernels. Needs a GPU."
+        "--telemetry-cost",
+        "Also measure what the program takes here: memory and CPU of the app, agent and telemetry, bytes to the"
+        " terminal, and how much the app slows down timed calls and telemetry tiny kernels. The latter needs a GPU.",
     )] = False  # fmt: skip
     cost_s: Annotated[float, opt.seconds(
-        "Time limit of --telemetry-cost, at least 1.", "--max-seconds", check=opt.in_range(1)
+        "Time limit of the command with --telemetry-cost, at least 1.", "--max-seconds", check=opt.in_range(1)
     )] = 60.0  # fmt: skip
 
 
@@ -60,31 +70,54 @@ def doctor(given: DoctorGiven) -> None:
 
     json, simulated = given.json, given.simulation
     found = found_python(given.python, simulation=simulated)
-    findings = examine(collect(found, given.database, simulated))
+    facts = collect(found, given.database, simulated)
+    findings = examine(facts)
     if simulated is not None and not json:
         tell(SIMULATED)
     for finding in findings:
         show(finding, as_json=json)
     if given.telemetry_cost:
         sys.stdout.flush()
-        findings += (_cost(found, simulated, given.cost_s),)
-        show(findings[-1], as_json=json)
+        with _leaving_on_signals():
+            for finding in _costs(found, simulated, given, has_gpu=bool(facts.agent.gpus)):
+                _tell("")
+                findings += (finding,)
+                show(finding, as_json=json)
     if not json:
         tell(summary(findings))
     is_failed = any(finding.verdict == "fail" for finding in findings)
     raise typer.Exit(EXIT_CHECK_FAILED if is_failed else EXIT_OK)
 
 
-def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> Finding:
-    from cpugpu_tui.doctor.facts import fail
-    from cpugpu_tui.doctor.sampler_cost import cost_finding, measure_cost
+def _costs(
+    python: str | None, simulation: Simulation | None, given: DoctorGiven, *, has_gpu: bool
+) -> Iterator[Finding]:  # fmt: skip
+    """Yield what the program takes. The loop comes last, because its process would share memory with the agent."""
+    from cpugpu_tui.doctor.app_cost import app_findings, measure_app
+    from cpugpu_tui.doctor.sampler_cost import measure_cost, telemetry_findings
 
+    limit_s, now_s = given.cost_s, time.monotonic()
+    ends_s = (now_s if given.context.obj is None else given.context.obj) + limit_s
+    app_ends_s = (now_s + ends_s) / 2 if has_gpu else ends_s - NO_LOOP_S
+    yield from app_findings(lambda: measure_app(python, simulation, app_ends_s, _tell), limit_s)
+    yield from telemetry_findings(lambda told: measure_cost(python, simulation, ends_s, _tell, told), limit_s)
+
+
+@contextmanager
+def _leaving_on_signals() -> Iterator[None]:
+    """Exit by an exception on SIGTERM and SIGHUP, so that the app is ended and its folder removed."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    wanted = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, leave) for number in wanted}
     try:
-        return cost_finding(measure_cost(python, simulation, cost_s, _tell), cost_s)
-    except CpuGpuError as error:
-        return fail("Not measured.", error.message, error.remedy, "telemetry.cost")
+        yield
     finally:
         _tell("")
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _tell(text: str) -> None:
@@ -99,9 +132,10 @@ def show(finding: Finding, *, as_json: bool) -> None:
 
     from cpugpu_tui.cli.output.table_style import console
 
-    texts = {key: printable(value, LONGEST) for key, value in asdict(finding).items()}
+    texts = {key: printable(getattr(finding, key), LONGEST) for key in KEYS}
     if as_json:
-        print_json({key: texts[key] for key in ("check", "verdict", "found", "cause", "remedy")})
+        measured = {"values": dict(finding.values)} if finding.values else {}
+        print_json(texts | measured)
         return
     width = max(40, shutil.get_terminal_size((100, 24)).columns)
     out = console()

@@ -89,6 +89,37 @@ def _left(result: AppResult) -> int:
         return save_rest(outbox, result.exit_code)
 
 
+def open_measured() -> None:
+    """Open the app for `doctor --telemetry-cost`, which gives its options as JSON in the first argument.
+
+    It has a terminal of its own and no settings, so that every machine shows the same screen.
+    """
+    import fcntl
+    import json
+    import termios
+
+    from cpugpu_tui.model import Simulation
+    from cpugpu_tui.session.request import PlanRequest
+    from cpugpu_tui.ui.app_state import AppOptions
+    from cpugpu_tui.ui.start import run_app
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # its end then wakes the app, though suspended, and ends it
+    given = json.loads(sys.argv[1])
+    folder, simulation = Path(given["folder"]), given["simulation"]
+    # As many rounds as there may be: each case then lasts for its 5 s on each device.
+    request = PlanRequest(
+        ("matmul",), sizes="64,128,256,512", threads="1,all", rounds=1000, max_seconds=given["seconds"],
+        simulation=None if simulation is None else Simulation(**simulation),
+    )  # fmt: skip
+    result = run_app(
+        AppOptions(
+            request=request, python=given["python"], database=folder / "results.db", log_path=folder / "log.txt",
+            ceilings=False,
+        )
+    )  # fmt: skip
+    sys.exit(_left(result))
+
+
 def open_as_configured() -> int:
     """Open the app with the settings of environment and config file, and return its exit code.
 

@@ -333,6 +333,8 @@ class Finding:
     """What to do; empty if there is nothing to do."""
     check: str = ""
     """Stable id of the check, such as `torch.build`."""
+    values: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What was measured, as numbers; empty for a check that only judges."""
 
 
 ok = partial(Finding, "ok")

@@ -1,4 +1,4 @@
-"""Measure how much our sampler slows a launch-bound loop: blocks with and without it, in alternating order."""
+"""Measure what our sampler takes, and how much it slows a launch-bound loop: blocks with and without it in turn."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpugpu_tui.analysis.costs import ALLOWED, CostRatio, cost_ratio
-from cpugpu_tui.doctor.facts import Finding, ok, sentences, warn
-from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.doctor.facts import Finding, fail, ok, sentences, unknown, warn
+from cpugpu_tui.errors import CpuGpuError, UnfitError
+from cpugpu_tui.machine.processes import memory_of
 from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.model.event import to_plain
+from cpugpu_tui.model.quantities import megabytes
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.transport.agent_command import agent_command
 
@@ -30,8 +32,25 @@ third such block contains it instead of every fifth; the cost is slightly overst
 READY_S, ANSWER_S = 90.0, 20.0
 """Limits for the import of torch with the GPU's context, and for a block beyond its own time."""
 
+USE_SWEEPS = 5
+"""Sweeps over which the sampler's CPU time is counted: at the default rate, one of them contains the slow tier."""
+
 _CHECK_RUN = "Run `cpugpu-tui run quick` to see why."
+_MORE_TIME = "Allow more time with --max-seconds, or run `cpugpu-tui run quick` to see why."
 _ENTRY = "from cpugpu_tui.agent.kernel_launch_loop import main; main()"
+
+
+class NoGpuError(UnfitError):
+    """The loop cannot run, because torch cannot use a GPU here."""
+
+
+class SamplerUse(NamedTuple):
+    """What the sampler takes in its process."""
+
+    cpu_share: float
+    """Of one core, at the default rate."""
+    memory_bytes: int
+    """By how much the process grew."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,7 @@ class Gate:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._open, self._sweeping = False, False
+        self._sweeps = 0
 
     def before_sweep(self) -> set[int]:
         """Wait until the gate is open (sampler's thread)."""
@@ -68,7 +88,14 @@ class Gate:
         """Note that a sweep has ended (sampler's thread)."""
         with self._changed:
             self._sweeping = False
+            self._sweeps += 1
             self._changed.notify_all()
+
+    def await_sweeps(self, count: int) -> int:
+        """Wait until so many sweeps have ended, or for as long as they take at most; return their number."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._sweeps >= count, 5.0 + count * INTERVAL_S)
+            return self._sweeps
 
     def let_go(self) -> None:
         """Resume the sampler, which sweeps at once and then at its rate."""
@@ -86,12 +113,13 @@ class Gate:
 class LoopProcess:
     """The child process that runs the loop."""
 
-    def __init__(self, python: str | None, simulation: Simulation | None) -> None:
-        """Start the process and wait for its warm-up.
+    def __init__(self, python: str | None, simulation: Simulation | None, within_s: float = READY_S) -> None:
+        """Start the process and wait for its warm-up, at most `within_s`.
 
         Raises:
             UsageError: `python` does not exist.
-            UnfitError: the machine has no GPU, or the process did not start.
+            NoGpuError: torch cannot use a GPU here.
+            UnfitError: the process did not start.
         """
         command, descriptors = agent_command(python)
         self._process = subprocess.Popen(
@@ -103,9 +131,9 @@ class LoopProcess:
             os.close(descriptor)
         self._buffer = b""
         try:
-            answer = self._ask({"simulation": None if simulation is None else to_plain(simulation)}, READY_S)
+            answer = self._ask({"simulation": None if simulation is None else to_plain(simulation)}, within_s)
             if "problem" in answer:
-                raise UnfitError(*sentences(str(answer["problem"])))
+                raise NoGpuError(*sentences(str(answer["problem"])))
         except BaseException:
             self.close()
             raise
@@ -125,7 +153,7 @@ class LoopProcess:
             while b"\n" not in self._buffer:
                 ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, ends_s - time.monotonic()))
                 if not ready:
-                    raise UnfitError(f"The process on the GPU did not answer within {within_s:.0f} s.", _CHECK_RUN)
+                    raise UnfitError(f"The process on the GPU did not answer within {within_s:.0f} s.", _MORE_TIME)
                 chunk = os.read(self._process.stdout.fileno(), 65536)
                 if not chunk:
                     raise UnfitError("The process on the GPU ended.", _CHECK_RUN)
@@ -154,35 +182,64 @@ def loop_command(agent: list[str]) -> list[str]:
 
 
 def measure_cost(
-    python: str | None, simulation: Simulation | None, max_seconds: float, tell: Callable[[str], None]
-) -> MeasuredCost:
-    """Run rounds until the interval is ±1 % or the time is over; `tell` gets the progress.
+    python: str | None, simulation: Simulation | None, ends_s: float, tell: Callable[[str], None],
+    told: Callable[[SamplerUse], object] = lambda _: None,
+) -> MeasuredCost:  # fmt: skip
+    """Run rounds until the interval is ±1 % or until `ends_s` (monotonic); `tell` gets the progress.
+
+    `told` gets what the sampler takes, also without a GPU: it is counted while the process of the loop starts.
 
     Raises:
         UsageError: `python` does not exist.
-        UnfitError: the machine has no GPU, or the process stopped answering.
+        NoGpuError: torch cannot use a GPU here.
+        UnfitError: the process did not start, or stopped answering.
     """
-    tell("Starting the loop…")
-    loop = LoopProcess(python, simulation)
+    tell("Starting the loop, and counting what telemetry takes…")
     gate = Gate()
+    size_bytes = _own_size_bytes()
     sampler = Sampler(INTERVAL_S, gate.after_sweep, gate.before_sweep)
     try:
         sampler.start()
-        gate.let_go()  # opens the session with the driver
-        loop.block()  # warm-up
+        gate.let_go()
+        first, cpu_ns = gate.await_sweeps(1), _sampler_cpu_ns()  # the first one opens the session with the driver
         sampler.quiet = True  # as during a run
-        return _rounds(loop, gate, max_seconds, tell)
+
+        def count() -> None:
+            sweeps = max(1, gate.await_sweeps(first + USE_SWEEPS) - first)
+            share = (_sampler_cpu_ns() - cpu_ns) / (sweeps * INTERVAL_S * 1e9)
+            told(SamplerUse(share, max(0, _own_size_bytes() - size_bytes)))
+
+        try:
+            loop = LoopProcess(python, simulation, max(1.0, ends_s - time.monotonic()))
+        except CpuGpuError:
+            count()
+            raise
+        try:
+            count()
+            loop.block()  # warm-up
+            return _rounds(loop, gate, ends_s, tell)
+        finally:
+            loop.close()
     finally:
-        loop.close()
         gate.let_go()
         sampler.stop()
 
 
-def _rounds(loop: LoopProcess, gate: Gate, max_seconds: float, tell: Callable[[str], None]) -> MeasuredCost:
-    ends_s = time.monotonic() + max_seconds
+def _own_size_bytes() -> int:
+    rss_bytes, pss_bytes = memory_of(os.getpid())
+    return rss_bytes if pss_bytes is None else pss_bytes
+
+
+def _sampler_cpu_ns() -> int:
+    """Return the CPU time of the sampler's threads so far."""
+    threads = [each.ident for each in threading.enumerate() if each.name.startswith("telemetry")]
+    return sum(time.clock_gettime_ns(time.pthread_getcpuclockid(ident)) for ident in threads if ident is not None)
+
+
+def _rounds(loop: LoopProcess, gate: Gate, ends_s: float, tell: Callable[[str], None]) -> MeasuredCost:
     pairs: list[tuple[float, float]] = []
     ratio: CostRatio | None = None
-    while time.monotonic() < ends_s and not (ratio is not None and ratio.is_settled):
+    while time.monotonic() + 2 * BLOCK_S < ends_s and not (ratio is not None and ratio.is_settled):
         first_on = len(pairs) % 2 == 1  # alternate the order, so that a drift affects both alike
         times_ns: dict[bool, float] = {}
         for on in (first_on, not first_on):
@@ -195,36 +252,52 @@ def _rounds(loop: LoopProcess, gate: Gate, max_seconds: float, tell: Callable[[s
     return MeasuredCost(loop.label, len(pairs), ratio, tuple(pairs))
 
 
-# -------------------------------------------------------------------- cost
+# -------------------------------------------------------------------- findings
+
+
+def telemetry_findings(
+    measure: Callable[[Callable[[SamplerUse], object]], MeasuredCost], limit_s: float
+) -> Iterator[Finding]:
+    """Yield the findings of `measure_cost`, which `measure` calls with its last argument; or why there are none."""
+    uses: list[SamplerUse] = []
+    try:
+        cost = cost_finding(measure(uses.append), limit_s)
+    except NoGpuError as error:
+        cost = unknown("not measured: this needs a GPU", error.message, error.remedy)
+    except CpuGpuError as error:
+        cost = fail("Not measured.", error.message, error.remedy)
+    for use in uses:
+        memory = megabytes(use.memory_bytes)
+        found = f"{use.cpu_share * 100:.2f} % of one core at its default rate, {memory} of the app's memory"
+        yield ok(found, check="telemetry.usage", values=use._asdict())
+    yield replace(cost, check="telemetry.cost")
 
 
 def cost_finding(measured: MeasuredCost, limit_s: float) -> Finding:
     """Return the finding for a measured cost."""
-    return replace(_finding(measured, limit_s), check="telemetry.cost")
+    ratio, rounds = measured.ratio, f"{measured.rounds} rounds on {measured.label}"
+    if ratio is None:
+        return judged(rounds, ratio, limit_s)
+    found = f"telemetry at its default rate adds {added_text(ratio)} to a launch with synchronise; {rounds}"
+    return judged(found, ratio, limit_s, "Telemetry slows small kernels", "and try another driver version")
 
 
-def _finding(measured: MeasuredCost, limit_s: float) -> Finding:
-    ratio = measured.ratio
+def judged(found: str, ratio: CostRatio | None, limit_s: float, slows: str = "", remedy: str = "") -> Finding:
+    """Return the finding of a ratio, None with too few rounds; `slows` and `remedy` are words on one too large."""
     more = f"Allow more time: --max-seconds {max(120, 2 * limit_s):.0f}."
     if ratio is None:
-        return warn(f"{measured.rounds} rounds on {measured.label}", "An interval needs at least six rounds.", more)
-    found = cost_text(ratio, measured.label)
+        return warn(found, "An interval needs at least six rounds.", more)
+    limit, values = f"{(ALLOWED - 1) * 100:.0f} %", ratio._asdict()
     if ratio.low > ALLOWED:
-        return warn(
-            found,
-            f"Telemetry slows small kernels by more than {(ALLOWED - 1) * 100:.0f} %.",
-            "Trust comparisons of small sizes less, and try another driver version.",
-        )
+        less = f"Trust comparisons of small sizes less, {remedy}."
+        return warn(found, f"{slows} by more than {limit}.", less, values=values)
     if ratio.is_allowed:
-        return ok(found)
-    limit = f"{(ALLOWED - 1) * 100:.0f} %"
+        return ok(found, values=values)
     cause = f"The cost may be above {limit}." if ratio.is_settled else "The interval is wider than ± 1 %."
-    return warn(found, cause, more)
+    return warn(found, cause, more, values=values)
 
 
-def cost_text(ratio: CostRatio, label: str) -> str:
-    """Return the ratio with its interval, and whether the cost differs from zero."""
+def added_text(ratio: CostRatio) -> str:
+    """Return a cost with its interval, and whether it differs from zero: `+0.30 % (−0.20 % to +0.80 %), …`."""
     low, middle, high = (f"{(each - 1) * 100:+.2f} %" for each in (ratio.low, ratio.ratio, ratio.high))
-    verdict = "" if ratio.is_cost else ", no cost detected"
-    cost = f"telemetry at its default rate adds {middle} ({low} to {high}) to a launch with synchronise{verdict}"
-    return f"{cost}; {ratio.rounds} rounds on {label}"
+    return f"{middle} ({low} to {high}{', within noise' if ratio.low <= 1 <= ratio.high else ''})"

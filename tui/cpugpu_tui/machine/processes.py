@@ -121,6 +121,15 @@ def memory_bytes(pids: Collection[int]) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def memory_of(pid: int) -> tuple[int, int | None]:
+    """Return the resident memory of a process, and its share of it (PSS) or None if the kernel does not tell; bytes."""
+    with suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup") as file:
+        sizes = {line.partition(":")[0]: 1024 * int(line.split()[-2]) for line in file if line.endswith(" kB\n")}
+        if "Rss" in sizes:
+            return sizes["Rss"], sizes.get("Pss")
+    return memory_bytes([pid]), None
+
+
 def _name(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/comm", errors="replace") as file:
