@@ -284,7 +284,7 @@ def cost_finding(measured: MeasuredCost, limit_s: float) -> Finding:
 
 def judged(found: str, ratio: CostRatio | None, limit_s: float, slows: str = "", remedy: str = "") -> Finding:
     """Return the finding of a ratio, None with too few rounds; `slows` and `remedy` are words on one too large."""
-    more = f"Allow more time: --max-seconds {max(120, 2 * limit_s):.0f}."
+    more = f"Stop other programs, or allow more time: --max-seconds {max(120, 2 * limit_s):.0f}."
     if ratio is None:
         return warn(found, "An interval needs at least six rounds.", more)
     limit, values = f"{(ALLOWED - 1) * 100:.0f} %", ratio._asdict()
