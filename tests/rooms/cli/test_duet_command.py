@@ -131,6 +131,23 @@ def test_max_seconds_ends_it_after_a_pair(cpugpu, both):
     assert told["bands"] == {"latency": 0.04, "device": 0.005}
 
 
+def test_max_seconds_is_obeyed_while_the_agents_start(cpugpu, tmp_path, words):
+    """A limit of 3 s let 56 s pass while three agents imported torch."""
+    asleep = interpreter(tmp_path / "asleep", "exec sleep 600")
+    done = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", asleep, "--python", asleep, "--max-seconds", "0.5",
+                       "--json")  # fmt: skip
+    assert done.code == EXIT_CASES_FAILED
+    assert isinstance(done.events[-1], RunFinished)
+    words(done.err)
+
+
+def test_runs_of_a_series_that_would_start_too_late_are_not_tried(cpugpu, tmp_path):
+    asleep = interpreter(tmp_path / "asleep", "exec sleep 600")
+    done = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", asleep, "--max-seconds", "1.5", "--repeat", "3")
+    assert done.code == EXIT_CASES_FAILED
+    assert done.err.count("had not started within the time limit of 0.5 s for a run (--max-seconds)") == 1
+
+
 def test_ctrl_c_stops_both_and_one_side_is_not_resumed(cpugpu, both, words):
     process = cpugpu.start("run", "matmul", "--size", "2048,4096", "--simulate", f"{FAST},pace=1", *both)
     try:

@@ -75,7 +75,7 @@ def compare(
         played = play(request, plan, sides, outbox, Printed(options, is_quiet=True), began_s)
         save_rest(outbox, 0)
     if not all(series.runs for series in played.series):
-        raise UnfitError(_why(played) or "No size was timed.", "Allow more time with max_seconds.")
+        raise UnfitError(_why(played) or "No size was timed. Allow more time with max_seconds.")
     try:
         (found,) = played.found()
     except (UsageError, UnfitError) as error:

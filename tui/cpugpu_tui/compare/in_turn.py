@@ -48,6 +48,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import count_of, duration
 from cpugpu_tui.session.duet import Duet
+from cpugpu_tui.session.endings import failed_by, late
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.further_starts import at_once
 from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -212,6 +213,7 @@ def play(
         Series(side.name, ()) for side in (*sides, sides[0])
     ]  # fmt: skip
     played, sides = Played(tuple(series), placebo, bands, is_gate), (*sides, sides[0])
+    ends_s = (began_s or started_s) + (request.max_seconds or math.inf)
     series_ids, ready, number, known = [new_id() for _ in sides], 0, 0, plan.cases
     with ExitStack() as stack:
         agents = [face.agents(each.python, request.own, simulated=plan.simulation is not None) for each in sides]
@@ -231,11 +233,15 @@ def play(
             ]  # fmt: skip
             duet = Duet(sessions, plan.cases, is_flipped=played.pairs % 2 == 1)
             with face.pair(number, plan, duet, agents) as live:
-                events, ended = _run_pair(duet, agents, live)
+                is_ready = _await_agents(duet, agents, ends_s)
+                events, ended = _run_pair(duet, agents, live) if is_ready else ([], ())
+            if not is_ready:
+                _end_late(played, request, face)
+                break
             _add_pair(played, duet, plan, events, ended, face)
             played.start_up_s = time.monotonic() - started_s - played.visits_s
             face.look(played)
-            if time.monotonic() - (began_s or started_s) >= (request.max_seconds or math.inf):
+            if time.monotonic() >= ends_s:
                 break
             left = _open(played, plan, number)
             cases = tuple(case for case in plan.cases if case.key in left)
@@ -269,9 +275,26 @@ def _run_pair(duet: Duet, agents: Sequence[Agents], live: Live) -> tuple[list[li
         events[index].append(event)
         live(index, states[index], event)
 
-    while any(each.is_starting for each in agents) and not duet.stopping:
-        time.sleep(POLL_S)  # no process starts while another one is timed
     return events, duet.run(deliver)
+
+
+def _await_agents(duet: Duet, agents: Sequence[Agents], ends_s: float) -> bool:
+    """Wait until all agents have started, because none may start while another one is timed; False if time is over."""
+    while any(each.is_starting for each in agents) and not duet.stopping:
+        if time.monotonic() >= ends_s:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _end_late(played: Played, request: PlanRequest, face: Face) -> None:
+    """End a duet whose time limit was over while agents started. Without an earlier pair, nothing was compared."""
+    if not played.pairs:
+        error = late(request.max_seconds)
+        played.notices.append(f"cpugpu-tui: {error}")
+        face.see(RunState(), failed_by(error))
+        face.say(played.notices[-1])
+        played.exit_code, played.is_over = error.exit_code, True
 
 
 def _add_pair(

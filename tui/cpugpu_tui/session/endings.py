@@ -46,15 +46,12 @@ def given_up(plan: model.Plan, python: str | None, hello: model.Hello | AgentExi
     )
 
 
-def late(plan: model.Plan, *, has_begun: bool) -> model.RunFinished:
-    """Return the end of a run whose time limit was over before a process had started, the first one or a later one."""
-    limit = f"the time limit of {plan.max_seconds:g} s (--max-seconds)"
-    if has_begun:
-        return model.RunFinished(status="done", message=f"No further process was started: {limit} was over.")
-    return model.RunFinished(
-        status="failed", message=f"The process that times had not started within {limit}.",
-        remedy="Importing torch takes most of this time. Allow several times as long.", exit_code=EXIT_CASES_FAILED,
-    )  # fmt: skip
+def late(limit_s: float | None) -> CpuGpuError:
+    """Return the error for a process that had not started when the time limit was over."""
+    return CpuGpuError(
+        f"The process that times had not started within the time limit of {limit_s:g} s for a run (--max-seconds).",
+        "Importing torch takes most of this time. Allow several times as long.",
+    )
 
 
 def require_torch(plan: model.Plan, hello: model.Hello) -> None:

@@ -202,7 +202,12 @@ class Session:
             settled_before = len(self._stream.left.settled)
             hello = self._start_agent()
             if hello is None:
-                return late(self._plan, has_begun=self._stream.has_begun) if not self.stopping else _STOPPED
+                if self.stopping:
+                    return _STOPPED
+                if not self._stream.has_begun:
+                    raise late(self._plan.max_seconds)
+                limit = f"the time limit of {self._plan.max_seconds:g} s (--max-seconds)"
+                return model.RunFinished(status="done", message=f"No further process was started: {limit} was over.")
             if isinstance(hello, AgentExited):
                 outcome: model.RunFinished | AgentExited = hello
             else:

@@ -55,7 +55,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
                 )  # fmt: skip
                 remark = remark_of(outbox) if number == 1 else None
                 code = max(code, one_run.run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
-                if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
+                if session.stopping or session.error is not None or code in (EXIT_USAGE, EXIT_UNFIT):
                     break  # the next run would fail in the same way
         return save_rest(outbox, code or outputs.exit_code)
 
