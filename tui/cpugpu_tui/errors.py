@@ -84,6 +84,22 @@ class StoreError(CpuGpuError):
     exit_code = EXIT_UNFIT
     title = "History not available"
 
+    def __init__(self, message: str, remedy: str = "", *, choose: str = "") -> None:
+        """`choose` is what to do without a full stop, for a file of any command: `Choose another file`.
+
+        If the file is the history, `remedy` says what to do, or else --db lets a person choose.
+        """
+        super().__init__(message, remedy or (f"{choose} with --db." if choose else ""))
+        self._choose = choose
+
+    def of_argument(self) -> CpuGpuError:
+        """Return the error for a database that is an argument of the command, which --db does not change."""
+        return UsageError(self.message, self._choice)
+
+    @property
+    def _choice(self) -> str:
+        return f"{self._choose}." if self._choose else self.remedy
+
 
 class NewerStoreError(StoreError):
     """The database was written by a newer version. It can only be read."""
@@ -91,6 +107,10 @@ class NewerStoreError(StoreError):
 
 class LockedError(StoreError):
     """Another program or thread has locked the database. Trying again may help."""
+
+    def of_argument(self) -> CpuGpuError:
+        """Return the same for a database that is an argument of the command."""
+        return LockedError(self.message, self._choice)
 
 
 class LostRunError(StoreError):

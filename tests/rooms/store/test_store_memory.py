@@ -1,5 +1,6 @@
 """Managing saved runs: series, baselines, tags, deletion, pruning and merging."""
 
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ from tests.helpers.command_line import ROOT
 from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, LockedError, UsageError
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.store.maintenance import age_ns, merge, pruning
 
@@ -252,3 +253,21 @@ def test_a_merge_with_nothing_or_oneself_is_refused(store, tmp_path, words):
     with pytest.raises(UsageError) as same:
         merge(store, tmp_path / "link.db")
     words([str(error.value).replace(str(tmp_path), "/data") for error in (missing, same)])
+
+
+def test_a_merge_with_a_database_that_cannot_be_read_does_not_name_the_option_of_the_history(store, tmp_path, words):
+    """Of a damaged argument it said that the next run renames it, and of a locked one to use --db."""
+    damaged, foreign, in_use = (tmp_path / name for name in ("damaged.db", "cookies.db", "in_use.db"))
+    with closing(Store.open(damaged)):
+        pass
+    damaged.write_bytes(damaged.read_bytes()[:4096] + b"\xff" * 4096)
+    with closing(sqlite3.connect(foreign)) as cookies, closing(sqlite3.connect(in_use)) as lock:
+        cookies.execute("CREATE TABLE cookie (name)")
+        lock.execute("BEGIN EXCLUSIVE")
+        errors = []
+        for path in (damaged, foreign, in_use):
+            with pytest.raises((UsageError, LockedError)) as caught:
+                merge(store, path)
+            errors.append(caught.value)
+    assert [error.exit_code for error in errors] == [EXIT_USAGE, EXIT_USAGE, EXIT_UNFIT]
+    words([str(error).replace(str(tmp_path), "/data") for error in errors])

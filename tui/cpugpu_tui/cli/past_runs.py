@@ -79,13 +79,15 @@ def series_in(text: str, database: Path | None) -> Series:
     from cpugpu_tui.compare.series import Series, series_named
 
     file, name = _file_and_name(text)
-    with reading(file or database, must_exist=True) as store:
-        try:
+    try:
+        with reading(file or database, must_exist=True) as store:
             series = series_named(store, name)
-        except UsageError as error:
-            if file is not None:
-                error.remedy = f"To list its runs, use `cpugpu-tui history --db {shlex.quote(str(file))}`."
-            raise
+    except StoreError as error:
+        raise error.of_argument() if file is not None else error from None
+    except UsageError as error:
+        if file is not None:
+            error.remedy = f"To list its runs, use `cpugpu-tui history --db {shlex.quote(str(file))}`."
+        raise
     return Series(f"{file.name}: {series.text}", series.runs) if file is not None else series
 
 

@@ -90,7 +90,7 @@ def database_path(override: Path | None = None) -> Path:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         shown = printable(str(path))
-        raise StoreError(f"Cannot use the database {shown}: {reason}.", "Choose another file with --db.") from None
+        raise StoreError(f"Cannot use the database {shown}: {reason}.", choose="Choose another file") from None
     return path
 
 
@@ -152,16 +152,15 @@ def prepare_folder(path: Path, create_parents: bool) -> None:
             create_private_folder(folder)
         except OSError as error:
             raise StoreError(
-                f"Cannot create the folder {folder} for the database: {error.strerror}.",
-                "Choose another file with --db.",
+                f"Cannot create the folder {folder} for the database: {error.strerror}.", choose="Choose another file"
             ) from error
     if not folder.is_dir():
         raise StoreError(
-            f"The folder {folder} of the database does not exist.", "Create it, or choose another file with --db."
+            f"The folder {folder} of the database does not exist.", choose="Create it, or choose another file"
         )
     if (kind := kind_of(path)) not in ("", "a file"):
-        example = f", for example {path / 'results.db'}" if kind == "a folder" else ""
-        raise StoreError(f"The database '{path}' is {kind}, not a file.", f"Choose a file with --db{example}.")
+        example = f" such as {path / 'results.db'}" if kind == "a folder" else ""
+        raise StoreError(f"The database '{path}' is {kind}, not a file.", choose=f"Choose a file{example}")
 
 
 # ------------------------------------------------------------------ files

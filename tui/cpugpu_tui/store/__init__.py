@@ -67,7 +67,7 @@ def open_to_read(override: Path | None) -> Store:
 # ------------------------------------------------------------------ on read-only mounts, or in folders of other users
 
 
-_COPY = "Copy it to a writable folder, and give the path of the copy with --db."
+_COPY = "Copy it to a writable folder, and give the path of the copy"
 
 
 def is_read_only(path: Path) -> bool:
@@ -101,18 +101,18 @@ def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = F
         try:
             connection.row_factory = sqlite3.Row
             if schema.is_foreign(connection):
-                raise StoreError(f"The file {path} is another program's database.", "Choose another file with --db.")
+                raise StoreError(f"The file {path} is another program's database.", choose="Choose another file")
             version, known = schema.version_of(connection), len(schema.MIGRATIONS)
             if version < known and not any_version:
                 raise StoreError(
                     f"Cannot upgrade the database {path} from version {version} to {known}: "
-                    "the file or its folder is read-only.", _COPY,
+                    "the file or its folder is read-only.", choose=_COPY,
                 )  # fmt: skip
         except BaseException:
             connection.close()
             raise
     refusal = StoreError(
-        f"Cannot write the database {path}: the file or its folder is read-only.", "Choose another file with --db."
+        f"Cannot write the database {path}: the file or its folder is read-only.", choose="Choose another file"
     )
     return Store(connection, path, refusal)
 
@@ -136,7 +136,7 @@ def _connected(path: Path) -> sqlite3.Connection:
             raise
     raise StoreError(
         f"The newest runs of the database {path} are still in {journal.name}, which cannot be read.",
-        "Copy both files to a writable folder, and give the path of the copy with --db.",
+        choose="Copy both files to a writable folder, and give the path of the copy",
     )
 
 

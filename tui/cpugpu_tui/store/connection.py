@@ -141,13 +141,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 # ------------------------------------------------------------------ faults
 
 
-_ELSEWHERE = "Choose another file with --db."
-_FULL = (
-    "The disk that holds the database {path} is full.",
-    "Free some space, or choose a file on another disk with --db.",
-)
+_ELSEWHERE = "Choose another file"
+_FULL = ("The disk that holds the database {path} is full.", "Free some space, or choose a file on another disk")
 _READ_ONLY = ("Cannot write the database {path}: the file or its folder is read-only.", _ELSEWHERE)
-_LOCKED = ("The database {path} is locked by another program.", "Close that program, or choose another file with --db.")
+_LOCKED = ("The database {path} is locked by another program.", "Close that program, or choose another file")
 
 _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -155,18 +152,21 @@ _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_READONLY: _READ_ONLY,
     sqlite3.SQLITE_PERM: _READ_ONLY,
     sqlite3.SQLITE_CANTOPEN: ("Cannot open or create the database {path}.", _ELSEWHERE),
-    sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was not changed. Choose another file with --db."),
-    sqlite3.SQLITE_CORRUPT: (
-        "The database {path} is damaged.",
-        "The next run renames it and creates a new one. To recover its runs, try `sqlite3 FILE .recover`.",
-    ),
+    sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was not changed. Choose another file"),
+    sqlite3.SQLITE_CORRUPT: ("The database {path} is damaged.", "To recover its runs, try `sqlite3 FILE .recover`"),
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_PROTOCOL: (
-        "The file system that holds the database {path} cannot lock files.",
-        "Choose a file on a local disk with --db.",
+        "The file system that holds the database {path} cannot lock files.", "Choose a file on a local disk"
     ),
-}
+}  # fmt: skip
+"""Code of SQLite → message, and what else to do or to choose."""
+
+_REMEDIES = {
+    sqlite3.SQLITE_CORRUPT: "The next run renames it and creates a new one. To recover its runs, try "
+                            "`sqlite3 FILE .recover`.",
+}  # fmt: skip
+"""Code of SQLite → what to do if the file is the history, unless --db helps."""
 
 
 def sentence_for(error: Exception, path: Path) -> StoreError:
@@ -177,14 +177,14 @@ def sentence_for(error: Exception, path: Path) -> StoreError:
         known = _SENTENCES.get(code) or _SENTENCES.get(code & 0xFF)
         if known is not None:
             kind = LockedError if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StoreError
-            return kind(known[0].format(path=path), known[1])
+            return kind(known[0].format(path=path), _REMEDIES.get(code & 0xFF, ""), choose=known[1])
     reason = error.strerror if isinstance(error, OSError) else error
-    return StoreError(f"Cannot use the database {path}: {reason}.", _ELSEWHERE)
+    return StoreError(f"Cannot use the database {path}: {reason}.", choose=_ELSEWHERE)
 
 
 def locked(path: Path) -> StoreError:
     """Return the error that the database at `path` is locked."""
-    return LockedError(_LOCKED[0].format(path=path), _LOCKED[1])
+    return LockedError(_LOCKED[0].format(path=path), choose=_LOCKED[1])
 
 
 def is_full(error: StoreError) -> bool:

@@ -90,15 +90,14 @@ class Store(SavedRuns):
         connection.execute("PRAGMA foreign_keys = ON")
         if schema.is_foreign(connection):
             raise StoreError(
-                f"The file {self.path} is another program's database.",
-                "It was not changed. Choose another file with --db.",
+                f"The file {self.path} is another program's database.", choose="It was not changed. Choose another file"
             )
         version, known = schema.version_of(connection), len(schema.MIGRATIONS)
         if version > known:
             self._refusal = NewerStoreError(
                 f"A newer cpugpu-tui wrote the database {self.path} (version {version}, supported {known}). "
                 "Its runs can be read, but nothing can be saved.",
-                "Update cpugpu-tui, or choose another file with --db.",
+                choose="Update cpugpu-tui, or choose another file",
             )
             return
         self._choose_journal()

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpugpu_tui.errors import LockedError, StoreError, UsageError, kind_of
+from cpugpu_tui.errors import StoreError, UsageError, kind_of
 from cpugpu_tui.store import open_read_only, rows, schema, version_at
 from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.database import Store
@@ -86,10 +86,8 @@ def _readable(path: Path) -> Iterator[Store]:
     known = len(schema.MIGRATIONS)
     try:
         version, other = version_at(path), open_read_only(path, any_version=True)
-    except LockedError:
-        raise
-    except StoreError as error:  # the file is an argument, which --db does not change
-        raise UsageError(error.message, error.remedy.replace(" with --db", "")) from error
+    except StoreError as error:
+        raise error.of_argument() from error
     with closing(other):
         if version == known:
             yield other
