@@ -9,6 +9,7 @@ from tests.helpers.app.saved_runs import stream
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.session.own_workloads import completions
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.repeat import code_sizes
 from cpugpu_tui.session.typed_code import CodeFields, fields_of, request_of
 from cpugpu_tui.store import Store
 from cpugpu_tui.workloads.own_code import own_code
@@ -35,11 +36,42 @@ def test_fields_become_a_plan_that_gives_them_again(fields):
 def test_a_file_is_named_by_its_path_where_its_name_means_another_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text("def f(n): return n\n")
-    plan = plan_of(CodeFields("own.py:f"))
-    assert fields_of(plan, None) == CodeFields("own.py:f")
+    plan = plan_of(CodeFields("own.py:f", sizes="64"))
+    assert fields_of(plan, "64") == CodeFields("own.py:f", sizes="64")
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    assert fields_of(plan, None) == CodeFields(f"{tmp_path}/own.py:f")
+    assert fields_of(plan, "64") == CodeFields(f"{tmp_path}/own.py:f", sizes="64")
+
+
+FUNCTIONS = """
+def inputs(n): ...
+def takes_n(n): ...
+def needs_input(x, *, eps=1e-5): ...
+def needs_keyword(*, x): ...
+def takes_nothing(): ...
+def has_defaults(x=1, *, y=2): ...
+def on_device(device, x=1): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "lets", "is_needed"),
+    [
+        ("takes_n", "", True), ("needs_input", "", True), ("needs_keyword", "", True), ("takes_nothing", "", True),
+        ("needs_input", "x=torch.rand(9)", False), ("has_defaults", "", False), ("on_device", "", False),
+    ],
+)  # fmt: skip
+def test_a_function_that_takes_n_or_inputs_needs_sizes(tmp_path, monkeypatch, name, lets, is_needed):
+    """It was timed at n = 1 without a word, and the form forgot the sizes of an earlier run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(FUNCTIONS)
+    if is_needed:
+        with pytest.raises(FieldError, match="uses n"):
+            plan_of(CodeFields(f"own.py:{name}", lets=lets))
+        assert code_sizes(plan_of(CodeFields(f"own.py:{name}", sizes="1", lets=lets))) == "1"
+    else:
+        assert code_sizes(plan_of(CodeFields(f"own.py:{name}", lets=lets))) is None
+    assert code_sizes(plan_of(CodeFields(f"own.py:{name}", sizes="16:64", lets=lets))) == "16:64"
 
 
 def test_code_that_its_fields_would_not_give_again_is_not_offered():

@@ -124,6 +124,26 @@ def check_device(device: str) -> None:
         raise FieldError("devices", f"Unknown device {device!r}.", "Use auto, cpu, cuda, or one GPU like cuda:0.")
 
 
+def check_worker(worker: str) -> None:
+    """Accept `process` and `thread`.
+
+    Raises:
+        UsageError: anything else.
+    """
+    if worker not in ("process", "thread"):
+        raise UsageError(f"Invalid worker {worker!r}.", "Use process or thread.")
+
+
+def check_seconds(seconds: float, field: str = "case_timeout_s") -> None:
+    """Accept a time limit in seconds.
+
+    Raises:
+        FieldError: it is not above 0, or longer than 30 years.
+    """
+    if not 0 < seconds < 1e9:
+        raise FieldError(field, f"Invalid time: {seconds:g} s.", "Use a number of seconds above 0.")
+
+
 USUAL_SETTINGS = ("seed", "noise", "pace", "gpus")
 """Fields of `Simulation` that an error proposes, out of about fifty."""
 

@@ -188,11 +188,11 @@ def let_texts(codes: Sequence[model.OwnCode]) -> list[str]:
 
 
 def code_sizes(plan: model.Plan) -> str | None:
-    """Return the sizes of a plan of typed code, as `--n` takes them; None if the code does not use n."""
-    from cpugpu_tui.workloads.own_code import compiled
+    """Return the sizes of a plan of typed code, as `--n` takes them; None if it had none."""
+    from cpugpu_tui.workloads.own_code import needs_size
 
     sizes = list(dict.fromkeys(case.size for case in plan.cases))
-    if not sizes or not any(compiled(code).uses_size for code in plan.codes):
+    if not sizes or (sizes == [1] and not any(map(needs_size, plan.codes))):
         return None
     return f"{min(sizes)}:{max(sizes)}" if plan.search is not None else sizes_text(sizes)
 

@@ -21,7 +21,7 @@ from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.repeat import let_texts, pair_words
 from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.workloads.code_target import parse_target
-from cpugpu_tui.workloads.own_code import compiled, hash_of_file, name_of, own_code
+from cpugpu_tui.workloads.own_code import hash_of_file, name_of, needs_size, own_code
 from cpugpu_tui.workloads.python_text import check_name, parsed, quote, reading
 
 
@@ -120,7 +120,7 @@ def request_of(fields: CodeFields, base: PlanRequest) -> PlanRequest:
         codes, against = with_names_of_both(codes, against)
         pair = pair_words(codes, against)
     sizes = fields.sizes.strip() or None
-    if sizes is None and any(compiled(code).uses_size for code in (*codes, *against)):
+    if sizes is None and any(map(needs_size, (*codes, *against))):
         raise FieldError("sizes", "The code uses n.", "Enter sizes: 512, 16,64,256, or 16:4096 to search between both.")
     names = tuple(code.name for code in codes)
     return replace(base, names=names, sizes=sizes, own=base.own._replace(codes=codes), against=against, pair=pair,

@@ -25,7 +25,7 @@ from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.code_target import caller_code, no_function, parse_target
 from cpugpu_tui.workloads.contract import Costs, Workload
-from cpugpu_tui.workloads.python_text import DEVICE, SIZE, check_name, quote, reading, top_level_names
+from cpugpu_tui.workloads.python_text import DEVICE, SIZE, check_name, quote, reading, takes_size, top_level_names
 
 LIBRARIES = {"torch": "torch", "np": "numpy", "F": "torch.nn.functional", "math": "math"}
 """Names that the code may use without importing them, and their modules."""
@@ -198,6 +198,18 @@ def compiled(code: OwnCode) -> Compiled:
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # lines for tracebacks
     names = frozenset(names_in(whole))
     return Compiled(setup, lets, code.statement, tree, names, SIZE in names | all_names(setup, lets))
+
+
+def needs_size(code: OwnCode) -> bool:
+    """Return whether code uses n, as far as its text tells: that of a function of a file, too."""
+    if compiled(code).uses_size or any(needs_size(side) for side in code.sides):
+        return True
+    path, name = code.target if code.sha256 else ("", "")
+    try:
+        with open(path, "rb") as file:
+            return takes_size(file.read(LONGEST_PARSED), name, dict(code.lets))
+    except OSError:  # also without a path
+        return False
 
 
 def all_names(setup: CodeType, lets: tuple[tuple[str, CodeType], ...]) -> frozenset[str]:

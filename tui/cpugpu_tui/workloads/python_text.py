@@ -10,7 +10,7 @@ import ast
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from keyword import iskeyword
 
@@ -87,6 +87,28 @@ def top_level_names(text: bytes) -> frozenset[str] | None:
         elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
             bound.add(each.id)
     return frozenset(bound)
+
+
+def takes_size(text: bytes, name: str, given: Container[str]) -> bool:
+    """Return whether the text of a file shows that its function `name` takes n, or needs a value of `inputs(n)`.
+
+    `given` are the arguments that have a value.
+    """
+    try:
+        tree = parsed(text)
+    except UsageError:
+        return False
+    functions = {each.name: each for each in tree if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    if name not in functions:
+        return False
+    arguments = functions[name].args
+    ordinary = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    missing = ordinary[: len(ordinary) - len(arguments.defaults)]
+    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        ordinary.append(each.arg)
+        missing += [each.arg] if default is None else []
+    needed = [each for each in missing if each != DEVICE and each not in given]
+    return SIZE in ordinary or ("inputs" in functions and (bool(needed) or not ordinary))
 
 
 def check_name(name: object) -> None:
