@@ -93,6 +93,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--start-timeout": NOT_SECONDS,
     "--summary": NO_PLACE,
     "--tensorboard": ("notes.txt",),
+    "--theme": ("forst", "x"),
     "--threads": ("0", "most"),
     "--variant": ("fancy",),
     "--worker": ("cloud",),
@@ -114,8 +115,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 NOT_TRIED = {
     "history --filter": "any words can be searched for",
     "history --tag": "any tag can be searched for",
-    "app --theme": "the app checks it, and the app needs a terminal",
-    "demo --theme": "the same",
+    "demo --theme": "the app checks it, and the app needs a terminal",
     "fleet run --theme": "the same",
     "app --db": "the app shows it, or a run goes on without it",
     "run --db": "the run goes on, and its end says that it is not saved",

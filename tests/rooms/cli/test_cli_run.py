@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from tests.helpers.command_line import FAST, PATIENCE_S, agents_of, next_event
 from tests.helpers.runs.read_back import integrity_check
 
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Gap, RunStarted, TelemetryRead
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.state.state import RunState
@@ -77,6 +77,18 @@ def test_without_a_terminal_the_app_is_run_quick(cpugpu, words):
     assert done.code == EXIT_OK
     words(done.err)
     assert "2,048" in done.out
+
+
+def test_a_misspelt_theme_is_refused_where_no_app_opens(cpugpu, tmp_path):
+    """`quick` ran instead, and nobody was told."""
+    done = cpugpu("--theme", "forst", XDG_CONFIG_HOME=str(tmp_path))
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert done.err == "cpugpu-tui: Unknown theme 'forst'. Did you mean 'forest'?\n"
+
+
+def test_a_heading_without_a_device_has_no_empty_part(cpugpu):
+    done = cpugpu.here("run", "matmul", "--size", "64", "--device", "cuda:3", "--simulate", FAST)
+    assert done.out.splitlines()[0] == "SIMULATED: no number here was measured. matmul, float32"
 
 
 def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu):

@@ -11,6 +11,7 @@ from cpugpu_tui.config import load_config
 from cpugpu_tui.config.config_file import read
 from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.config.validation import TomlError
+from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import RunStarted
 
 WHOLE = """\
@@ -133,6 +134,31 @@ def test_a_flag_stands_above_the_environment_and_that_above_the_file(write, cpug
     assert (by_variable.environment["worker"], by_variable.plan.devices) == ("process", ("cpu", "cuda"))
     by_flag = run(cpugpu, "matmul", "--size", 64, "--case-timeout", 9, "--worker", "process", CPUGPU_WORKER="thread")
     assert (by_flag.environment["worker"], by_flag.environment["case_timeout_s"]) == ("process", 9)
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "value"),
+    [
+        (("compare", "1"), "CPUGPU_BAND", "foo"), (("run", "matmul"), "CPUGPU_DEVICE", "cpu tpu"),
+        (("run", "matmul"), "CPUGPU_CASE_TIMEOUT", "-1"), (("run", "matmul"), "CPUGPU_SIMULATE", "noise=loud"),
+        (("run", "matmul"), "CPUGPU_WORKER", "cloud"), ((), "CPUGPU_WORKER", "cloud"),
+        ((), "CPUGPU_SIMULATE", "noise=loud"), ((), "CPUGPU_DEVICE", "tpu"),
+    ],
+)  # fmt: skip
+def test_an_error_in_a_variable_names_it(cpugpu, monkeypatch, words, variable, value):
+    """It named the value alone, which may have been set long ago in another file."""
+    environment = cpugpu.environment(**{variable: value})
+    monkeypatch.setattr(cpugpu, "environment", lambda: environment)
+    done = cpugpu.here(*words)
+    assert done.code == EXIT_USAGE
+    assert done.err.startswith(f"cpugpu-tui: {variable}: ")
+
+
+def test_a_wrong_variable_does_not_stop_a_command_that_does_not_use_it(cpugpu, monkeypatch):
+    environment = cpugpu.environment(CPUGPU_BAND="foo", CPUGPU_WORKER="cloud")
+    monkeypatch.setattr(cpugpu, "environment", lambda: environment)
+    assert cpugpu.here("list").code == EXIT_OK
+    assert "CPUGPU_BAND" not in cpugpu.here("compare", "1", "--band", "3%").err, "a flag stands above it"
 
 
 @pytest.mark.slow

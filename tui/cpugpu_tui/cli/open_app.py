@@ -51,6 +51,10 @@ def open_app(
     trace = _trace(replay, request.simulation) if replay is not None else None
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not is_terminal:
+        if theme is not None:
+            from cpugpu_tui.ui.themes import require_theme
+
+            require_theme(theme, paths.config_dir() / "themes")
         print_notice("cpugpu-tui: Not in a terminal, so `cpugpu-tui run quick` runs instead of the app.")
     # The interpreter must be known now if it loads workloads. Otherwise the app searches after its first frame.
     if not is_terminal or options.workloads or offers_installed():
@@ -129,9 +133,14 @@ def open_as_configured() -> int:
     gc.disable()  # see `open_app`
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.config import load_config
+    from cpugpu_tui.config.given import check_variables
     from cpugpu_tui.config.settings import resolved
 
     settings = resolved(load_config(), os.environ)
+    simulate = os.environ.get("CPUGPU_SIMULATE")
+    variables = {name: f"CPUGPU_{name.upper()}" for name in ("device", "worker", "simulate")}
+    given = {name: variable for name, variable in variables.items() if os.environ.get(variable)}
+    check_variables(given, {"simulate": simulate, **{name: each.value for name, each in settings.items()}})
     text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}
     workloads, database = settings["workloads"].value, text["database"]
     options = RunOptions(
@@ -140,7 +149,7 @@ def open_as_configured() -> int:
     )  # fmt: skip
     return open_app(
         options, theme=text["theme"], mouse=settings["mouse"].value is not False,
-        simulate=os.environ.get("CPUGPU_SIMULATE"),
+        simulate=simulate,
     )  # fmt: skip
 
 

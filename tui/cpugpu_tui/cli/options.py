@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import typer
 
-from cpugpu_tui.errors import UsageError, home_path, kind_of
+from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
@@ -53,11 +53,11 @@ def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
     return check
 
 
-def typed(context: typer.Context) -> dict[str, str]:
-    """Return the parameters that stand on the command line: name → the option or argument as people write it."""
-    sources = [(each, context.get_parameter_source(each.name or "")) for each in context.command.params]
-    given = (each for each, source in sources if source is not None and source.name == "COMMANDLINE")
-    return {each.name or "": _written(each) for each in given}
+def typed(context: typer.Context, source: str = "COMMANDLINE") -> dict[str, str]:
+    """Return the parameters of the command line, or of the ENVIRONMENT: name → as people write it."""
+    found = [(each, context.get_parameter_source(each.name or "")) for each in context.command.params]
+    given = [each for each, given_by in found if given_by is not None and given_by.name == source]
+    return {each.name or "": _written(each) if source == "COMMANDLINE" else str(each.envvar) for each in given}
 
 
 def _written(parameter: Any) -> str:
@@ -71,20 +71,6 @@ def refuse_beside(
     for name, option in typed(context).items():
         if is_refused(name):
             raise UsageError(f"{option} cannot be combined with {flag}.", remedy)
-
-
-def refuse_same_file(context: typer.Context, values: Mapping[str, Any]) -> None:
-    """Refuse two options with the same file (UsageError): what one of them writes, the other one would replace."""
-    named: dict[str, str] = {}
-    for each in context.command.params:
-        value, called = values.get(each.name or ""), _written(each)
-        for path in value if isinstance(value, (list, tuple)) else (value,):
-            kind = kind_of(home_path(path)) if isinstance(path, Path) else "no path"
-            if kind in ("", "a file"):
-                place = os.path.abspath(home_path(path))
-                other = named.setdefault(os.path.realpath(place) if kind else place, called)
-                if other != called:
-                    raise UsageError(f"{other} and {called} name the same file, {path}.", "Give each its own file.")
 
 
 # ------------------------------------------------------------------ kinds of options
@@ -380,9 +366,11 @@ def takes(
 
     def decorate(body: Callable[[G], None]) -> Callable[[G], None]:
         def command(context: typer.Context, **values: Any) -> None:
-            from cpugpu_tui.config import paths
+            from cpugpu_tui.config import given, paths
 
-            refuse_same_file(context, values)
+            given.refuse_same_file({_written(each): values.get(each.name or "") for each in context.command.params})
+            if context.invoked_subcommand is None:
+                given.check_variables(typed(context, "ENVIRONMENT"), values)
             with paths.named(values["database"] if "database" in typed(context) else None):
                 body(kind(context, values))
 

@@ -63,8 +63,8 @@ def heading(run: RunState) -> str:
     is_named = len(run.sweeps) == 1 and not own  # `code_lines` name a person's code, a table several workloads
     work = [f"{work_name(sweep)}, {sweep[2]}" for sweep in run.sweeps if is_named]
     words = beside_words(run)
-    text = " · ".join([words, *work, f"here: {text}"] if words else [*work, text])
-    return f"SIMULATED: no number here was measured{own}. {text}" if run.simulated else text
+    text = " · ".join(filter(None, [words, *work, f"here: {text}" if words else text]))
+    return f"SIMULATED: no number here was measured{own}. {text}".rstrip() if run.simulated else text
 
 
 def settings(run: RunState) -> list[str]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,6 +109,24 @@ def all_themes(person_folder: Path) -> tuple[list[tuple[str, str, str]], list[st
         for theme in themes:
             found.setdefault(theme.name, (theme.name, "dark" if theme.dark else "light", origin))
     return list(found.values()), list(map(str, errors))
+
+
+def require_theme(name: str, person_folder: Path) -> None:
+    """Check the name of a theme where no app opens, which would refuse it.
+
+    Raises:
+        UsageError: neither a theme nor a broken file of the user has it.
+    """
+    names = [each for each, *_ in all_themes(person_folder)[0]]
+    if name not in names and not (person_folder / f"{name}.toml").exists():
+        raise unknown_theme(name, names)
+
+
+def unknown_theme(name: str, names: Sequence[str]) -> UsageError:
+    """Return the error that no theme has this name."""
+    near = get_close_matches(name, names, 1)
+    remedy = f"Did you mean {near[0]!r}?" if near else "List the themes with `cpugpu-tui config themes`."
+    return UsageError(f"Unknown theme {name!r}.", remedy)
 
 
 def load_themes(folder: Path) -> tuple[list[Theme], list[BrokenTheme]]:

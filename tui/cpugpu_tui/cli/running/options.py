@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui import model
 from cpugpu_tui.config import load_config
+from cpugpu_tui.config.parsing import check_worker
 from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.errors import UsageError, code_not_typed, print_notice
 from cpugpu_tui.machine.text import printable
@@ -147,8 +148,7 @@ class RunOptions:
     """When the program began, by the monotonic clock: its time limit counts from here."""
 
     def __post_init__(self) -> None:
-        if self.worker not in ("process", "thread"):
-            raise UsageError(f"Invalid worker {self.worker!r}.", "Use process or thread.")
+        check_worker(self.worker)
 
     def agents(self, python: str | None, own: OwnWorkloads, *, simulated: bool) -> Agents:
         """Return the agents of an interpreter, here or on the host."""

@@ -11,7 +11,6 @@ from textual.app import App
 from textual.theme import BUILTIN_THEMES, Theme
 
 from cpugpu_tui.config import config_path
-from cpugpu_tui.errors import UsageError
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
@@ -52,7 +51,7 @@ class Themes:
         self._register(themes.shipped(name))
         if name not in self._app.available_themes:
             if not any(broken.path.stem == name for broken in self._broken):
-                raise UsageError(f"Unknown theme {name!r}.", f"Use one of: {', '.join(self.names)}.")
+                raise themes.unknown_theme(name, self.names)
             self._wished, name = name, themes.DEFAULT_THEME
             self._register(themes.shipped(name))
         self._app.theme = self._possible(name)
