@@ -1,16 +1,12 @@
-"""Which step of the protocol makes kernels of 4 to 60 us read otherwise here than in NVBench.
+"""GPU time of kernels of 2 to 60 us, against NVBench in the same process.
 
-All ways to time a kernel alternate in one process, in random order, before and after each measurement of NVBench. One
-line per way, as its difference from ours. What NVBench does between flush and start (host waits, hold, a small kernel
-that reads the clock) is added to our way step by step.
+Before and after each measurement of NVBench the kernel is timed in our ways, in random order. One line per way, as its
+difference from ours. "One hold" queues all samples behind one hold, where ours waits after each sample.
 """
 
-import ctypes
 import random
-import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
@@ -21,8 +17,7 @@ from tests.helpers.bench.ratios import cap_seconds, table
 from cpugpu_tui.agent.main import facts, make_machine
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Plan
-from cpugpu_tui.timing.timers import Machine
-from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, spin
+from cpugpu_tui.timing.timers.cuda import spin
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads import find
 
@@ -33,207 +28,60 @@ PASSES = 4
 SHORT_US = 25.0
 """Longest kernel that counts in the last two columns."""
 
-MANY = 20
-"""Calls in a pair of the way that times many at once."""
+CYCLES_PER_US = 2000
+"""1.98 GHz on an H200; a lower clock only makes the holds longer."""
 
-HOLD_NS = 60_000.0
-"""Hold for each sample behind it, ns."""
-
-OURS, NVBENCH = "cpugpu-tui", "NVBench"
+OURS, ALLOCATING, ONE_HOLD = "cpugpu-tui", "ours, result allocated in the call", f"one hold for {SAMPLES} samples"
 
 Call = Callable[[], object]
 
 
-@dataclass(frozen=True)
-class Way:
-    """One way to time a kernel with event pairs."""
-
-    label: str
-    flush: str = "fill"
-    """`fill` (torch's kernel), `memset` (the driver's, as NVBench), `twice` the L2, `read` only, or empty."""
-    between: str = ""
-    """After the flush: `kernel` (one block per SM), `spin 2`, `spin 20` (us), or empty."""
-    after: bool = False
-    """Whether a small kernel follows the end event."""
-    waits: bool = False
-    """Whether the host waits for the flush, and the hold comes after it, as in NVBench."""
-    together: bool = False
-    """Whether one hold is before all samples, instead of one before each."""
-    holds: float = 1.0
-    """Length of the hold relative to the usual; 0 for none."""
-    side_stream: bool = False
-    blocking_events: bool = False
-    calls: int = 1
-    """Calls in a pair."""
-    inside: bool = False
-    """Whether the pair includes the flush; the time of a flush alone is subtracted then."""
-    before: str = ""
-    """`rest` or `load` of 50 ms before."""
+def ours_us(timer: Any, call: Call) -> float:
+    """Return the median of the tool's own samples."""
+    operation = Operation(Case("matmul", 16), find("matmul"), call, (), ())
+    return median(timer.device_samples(operation, SAMPLES).elapsed_ns) / 1e3
 
 
-WAYS = (
-    Way("same steps as ours, by this script"),
-    Way(f"one hold for {SAMPLES} samples", together=True),
-    Way(f"one hold for {SAMPLES} samples, small kernel between", between="kernel", together=True),
-    Way("+ hold 4 times as long", holds=4),
-    Way("no hold (plain events)", holds=0),
-    Way("+ small kernel between flush and start", between="kernel"),
-    Way("+ small kernel before start and after end", between="kernel", after=True),
-    Way("+ spin of 2 us between flush and start", between="spin 2"),
-    Way("+ spin of 20 us between flush and start", between="spin 20"),
-    Way("flush by the driver's memset", flush="memset"),
-    Way("flush by memset, small kernel between", flush="memset", between="kernel"),
-    Way("flush of twice the L2", flush="twice"),
-    Way("flush by reading", flush="read"),
-    Way("flush by reading, small kernel between", flush="read", between="kernel"),
-    Way("no flush (warm)", flush=""),
-    Way("no flush, small kernel between", flush="", between="kernel"),
-    Way("flush, host waits, hold, start", waits=True),
-    Way("flush, host waits, hold, small kernel, start", waits=True, between="kernel"),
-    Way("the same with memset and a small kernel after end", "memset", "kernel", after=True, waits=True),
-    Way("the same on another stream", "memset", "kernel", after=True, waits=True, side_stream=True),
-    Way("the same without flush", "", "kernel", after=True, waits=True),
-    Way("another stream", side_stream=True),
-    Way("blocking events", blocking_events=True),
-    Way("flush inside the pair, minus a flush", flush="", inside=True),
-    Way(f"{MANY} calls in a pair, no flush", flush="", calls=MANY),
-    Way("after a rest of 50 ms", before="rest"),
-    Way("after 50 ms of load", before="load"),
-)
+def one_hold_us(timer: Any, call: Call) -> float:
+    """Return the median of samples that are all queued before the first begins."""
+    import torch
 
-
-@dataclass(frozen=True)
-class Kernel:
-    """A call that queues one kernel into preallocated memory."""
-
-    label: str
-    call: Call
-    allocating: Call
-    """The same with a new result, as the tool calls it."""
-
-
-class Stand:
-    """The GPU's buffers and clocks that the ways need."""
-
-    def __init__(self, machine: Machine, device: str) -> None:
-        import torch
-
-        properties = torch.cuda.get_device_properties(device)
-        self.timer = machine.timer(device)
-        self.side = torch.cuda.Stream()
-        self._bytes = properties.L2_cache_size
-        self._buffer: Any = torch.empty(-(-2 * self._bytes // 4096) * 4096, dtype=torch.int8, device=device)
-        self._rows: Any = self._buffer.view(torch.int32).view(1024, -1)
-        self._sums = torch.empty(1024, dtype=torch.int64, device=device)
-        self._tiny = torch.empty(properties.multi_processor_count * 512, device=device)
-        self._square = torch.ones(4096, 4096, dtype=torch.bfloat16, device=device)
-        self._driver: Any = ctypes.CDLL("libcuda.so.1")
-        # 1.98 GHz on an H200; a lower clock only makes the holds longer.
-        self._cycles_per_ns = 2.0
-
-    def flush(self, kind: str) -> None:
-        """Queue a flush."""
-        import torch
-
-        if kind == "memset":
-            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-            address = ctypes.c_uint64(self._buffer.data_ptr())
-            failed = self._driver.cuMemsetD8Async(address, ctypes.c_ubyte(0), ctypes.c_size_t(self._bytes), stream)
-            assert not failed, f"cuMemsetD8Async: error {failed}"
-        elif kind == "read":
-            torch.sum(self._rows, 1, out=self._sums)
-        elif kind:
-            self._buffer[: self._bytes * (2 if kind == "twice" else 1)].zero_()
-
-    def spin_us(self, us: float) -> None:
-        """Queue a spin."""
-        spin(int(us * 1e3 * self._cycles_per_ns))
-
-    def _small(self, what: str) -> None:
-        if what == "kernel":
-            self._tiny.zero_()
-        elif what:
-            self.spin_us(float(what.removeprefix("spin ")))
-
-    def times_us(self, way: Way, call: Call) -> float:
-        """Return the median of the samples of one way."""
-        import torch
-
-        if way.before == "rest":
-            time.sleep(0.05)
-        elif way.before == "load":
-            ends = time.monotonic() + 0.05
-            while time.monotonic() < ends:
-                torch.matmul(self._square, self._square)
-                torch.cuda.synchronize()
-        if way.inside:
-            with_flush = self._batches(way, lambda: (self.flush("fill"), call()))
-            return with_flush - self._batches(way, lambda: self.flush("fill"))
-        return self._batches(way, call)
-
-    def _batches(self, way: Way, call: Call) -> float:
-        hold_us = way.holds * (HOLD_NS * (SAMPLES if way.together else 1) + 100_000.0) / 1e3
-        while True:
-            samples, starved = self._batch(way, call, hold_us)
-            if not starved or not hold_us or hold_us >= SPIN_CAP_NS / 1e3:
-                return median(samples) / way.calls
-            hold_us *= 2
-
-    def _batch(self, way: Way, call: Call, hold_us: float) -> tuple[list[float], bool]:
-        """Return one batch of samples, us, and whether the stream ran dry."""
-        import torch
-
-        cuda: Any = torch.cuda
-        stream = self.side if way.side_stream else torch.cuda.current_stream()
+    hold_us, starved = 1300, True
+    while starved and hold_us < 40_000:
+        pairs = [[torch.cuda.Event(enable_timing=True) for _ in "ab"] for _ in range(SAMPLES)]
         torch.cuda.synchronize()
-        starved = False
-        with torch.cuda.stream(stream):
-            pairs = [
-                [cuda.Event(enable_timing=True, blocking=way.blocking_events) for _ in "ab"] for _ in range(SAMPLES)
-            ]
-            for index, (start, end) in enumerate(pairs):
-                if way.waits:
-                    self.flush(way.flush)
-                    stream.synchronize()
-                if hold_us and (not way.together or index == 0):
-                    self.spin_us(hold_us)
-                if not way.waits:
-                    self.flush(way.flush)
-                self._small(way.between)
-                start.record()
-                for _ in range(way.calls):
-                    call()
-                end.record()
-                if way.after:
-                    self._small("kernel")
-                starved = starved or start.query()
-                if not way.together:
-                    stream.synchronize()
+        spin(hold_us * CYCLES_PER_US)
+        for start, end in pairs:
+            timer._flush_target().zero_()
+            start.record()
+            call()
+            end.record()
+        starved = pairs[0][0].query()
         torch.cuda.synchronize()
-        return [start.elapsed_time(end) * 1e3 for start, end in pairs], starved
-
-    def ours_us(self, call: Call) -> float:
-        """Return the median of the tool's own samples."""
-        operation = Operation(Case("matmul", 16), find("matmul"), call, (), ())
-        return median(self.timer.device_samples(operation, SAMPLES).elapsed_ns) / 1e3
-
-    def profiled_us(self, call: Call, flush: str) -> float:
-        """Return the profiler's time of one kernel, without the flush."""
-        import torch
-        from torch.profiler import ProfilerActivity, profile
-
-        with profile(activities=[ProfilerActivity.CUDA]) as seen:
-            for _ in range(SAMPLES):
-                self.flush(flush)
-                call()
-            torch.cuda.synchronize()
-        events: Any = seen.events() or ()
-        found = [(each.name, each.time_range.elapsed_us()) for each in events if each.device_type.name == "CUDA"]
-        return sum(us for name, us in found if not (flush and "FillFunctor" in name)) / SAMPLES
+        hold_us *= 2
+    return median([start.elapsed_time(end) for start, end in pairs]) * 1e3
 
 
-def kernels(stand: Stand, device: str) -> list[Kernel]:
-    """Return nothing, a spin, and kernels of about the wanted times: sizes are found by timing."""
+def profiled_us(timer: Any, call: Call) -> float:
+    """Return the profiler's time of one kernel, without the flush."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(SAMPLES):
+            timer._flush_target().zero_()
+            call()
+        torch.cuda.synchronize()
+    events: Any = seen.events() or ()
+    found = [(each.name, each.time_range.elapsed_us()) for each in events if each.device_type.name == "CUDA"]
+    return sum(us for name, us in found if "FillFunctor" not in name) / SAMPLES
+
+
+def kernels(timer: Any, device: str) -> dict[str, tuple[Call, Call]]:
+    """Return nothing, a spin, and kernels of about the wanted times, whose sizes are found by timing.
+
+    The first call of each queues one kernel into preallocated memory, the second allocates its result.
+    """
     import torch
 
     def add(n: int) -> tuple[Call, Call]:
@@ -254,42 +102,20 @@ def kernels(stand: Stand, device: str) -> list[Kernel]:
         return lambda: torch.softmax(a, 1, out=b), lambda: torch.softmax(a, 1)
 
     wanted: dict[Any, tuple[float, ...]] = {add: (2, 6, 20), matmul: (4, 12, 60), summed: (8, 20), softmax: (6, 12)}
-    found = [Kernel("nothing", lambda: None, lambda: None)]
-    found.append(Kernel("spin 4 us", lambda: stand.spin_us(4), lambda: stand.spin_us(4)))
+    found: dict[str, tuple[Call, Call]] = {
+        "nothing": (lambda: None,) * 2, "spin 4 us": (lambda: spin(4 * CYCLES_PER_US),) * 2,
+    }  # fmt: skip
     for make, targets in wanted.items():
         tried: dict[int, float] = {}
         for n in (2**power for power in range(8, 27)):
             call, _ = make(n)
             call()
-            tried[n] = median([stand.ours_us(call) for _ in range(3)])
+            tried[n] = median([ours_us(timer, call) for _ in range(3)])
             if tried[n] > 1.3 * max(targets):
                 break
         chosen = dict.fromkeys(min(tried, key=lambda n, us=us: abs(tried[n] - us)) for us in targets)  # type: ignore[misc]
-        found += [Kernel(f"{make.__name__} {n:,}", *make(n)) for n in chosen]
+        found |= {f"{make.__name__} {n:,}": make(n) for n in chosen}
     return found
-
-
-class Seen:
-    """All visits: for each kernel and way, the times, us."""
-
-    def __init__(self, stand: Stand, found: Sequence[Kernel]) -> None:
-        self._stand = stand
-        self._kernels = {each.label: each for each in found}
-        self.us: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        self._random = random.Random(0)
-
-    def visit(self, label: str) -> None:
-        """Time one kernel in all ways, in random order."""
-        kernel = self._kernels[label]
-        stand = self._stand
-        measures: list[tuple[str, Callable[[], float]]] = [
-            (OURS, lambda: stand.ours_us(kernel.call)),
-            ("ours, result allocated in the call", lambda: stand.ours_us(kernel.allocating)),
-            *((way.label, lambda way=way: stand.times_us(way, kernel.call)) for way in WAYS),  # type: ignore[misc]
-        ]
-        self._random.shuffle(measures)
-        for name, measure in measures:
-            self.us[label][name].append(measure())
 
 
 def main() -> None:
@@ -298,66 +124,63 @@ def main() -> None:
     if len(machine.devices) == 1:
         print(f"\nNeeds a GPU: {machine.no_gpu}")
         return
-    device = machine.devices[1].name
-    stand = Stand(machine, device)
-    found = kernels(stand, device)
-    seen = Seen(stand, found)
-    for kernel in found:  # the first calls load libraries
-        seen.visit(kernel.label)
-        seen.us.clear()
-    calls = {each.label: each.call for each in found}
+    timer: Any = machine.timer(machine.devices[1].name)
+    found = kernels(timer, machine.devices[1].name)
+    seen: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    order = random.Random(0)
+
+    def visit(label: str) -> None:
+        call, allocating = found[label]
+        ways = [(OURS, ours_us, call), (ALLOCATING, ours_us, allocating), (ONE_HOLD, one_hold_us, call)]
+        for name, measure, timed in order.sample(ways, len(ways)):
+            seen[label][name].append(measure(timer, timed))
+
+    for label in found:  # the first calls load libraries
+        visit(label)
+    seen.clear()
+    calls = {label: call for label, (call, _) in found.items()}
+    theirs: dict[str, list[float]] = {}
+    middle: dict[str, list[float]] = {}
     if nvbench.is_installed():
-        # Half of the time for NVBench. The ways take about 0.2 s a visit.
-        seconds_each = 0.3 * cap_seconds(100.0) / (PASSES * len(found))
-        found_there = nvbench.cold_report(calls, seconds_each, PASSES, seen.visit)
-        theirs = nvbench.cold_of(found_there)
-        middle = nvbench.cold_of(found_there, nvbench.MEDIAN_TAG)
+        report = nvbench.cold_report(calls, 0.5 * cap_seconds(100.0) / (PASSES * len(found)), PASSES, visit)
+        theirs, middle = nvbench.cold_of(report), nvbench.cold_of(report, nvbench.MEDIAN_TAG)
     else:
-        theirs, middle = {}, {}
-        for _ in range(2 * PASSES):
-            for label in calls:
-                seen.visit(label)
-    report(seen, theirs, middle, lambda label: stand.profiled_us(calls[label], "fill"))
+        for label in [*found] * (2 * PASSES):
+            visit(label)
+    ours = {label: median(ways[OURS]) for label, ways in seen.items()}
+    values = {
+        "NVBench": {label: fmean(us) for label, us in theirs.items()},
+        "NVBench, its median": {label: fmean(us) for label, us in middle.items()},
+        **{name: {label: ours[label] + apart_us(ways, name) for label, ways in seen.items()}
+           for name in (ALLOCATING, ONE_HOLD)},
+        # Last, because the profiler slows later launches.
+        "profiler, after a flush": {label: profiled_us(timer, call) for label, call in calls.items()},
+    }  # fmt: skip
+    print_table(ours, {name: us for name, us in values.items() if us}, theirs)
 
 
-def report(
-    seen: Seen, theirs: dict[str, list[float]], middle: dict[str, list[float]], profiled_us: Callable[[str], float]
-) -> None:
-    """Print all ways as differences from ours."""
-    labels = list(seen.us)
-    ours = {label: median(seen.us[label][OURS]) for label in labels}
-    short = [label for label in labels if ours[label] <= SHORT_US and theirs.get(label)]
+def apart_us(ways: dict[str, list[float]], name: str) -> float:
+    """Return the median difference of a way from ours."""
+    return median([a - b for a, b in zip(ways[name], ways[OURS], strict=True)])
 
-    def gaps(value: Callable[[str], float]) -> tuple[str, str]:
+
+def print_table(ours: dict[str, float], values: dict[str, dict[str, float]], theirs: dict[str, list[float]]) -> None:
+    """Print all ways as differences from ours, us, and record how far ours is from NVBench.
+
+    A dash stands for a kernel that NVBench skipped.
+    """
+    short = [label for label in ours if ours[label] <= SHORT_US and theirs.get(label)]
+
+    def gaps(us: dict[str, float]) -> tuple[str, str]:
         """Return the mean and the largest difference from NVBench of the short kernels."""
-        apart = [value(label) - fmean(theirs[label]) for label in short]
+        apart = [us[label] - fmean(theirs[label]) for label in short]
         return (f"{fmean(apart):+.2f}", f"{max(apart, key=abs):+.2f}") if apart else ("–", "–")
 
-    def rows() -> Any:
-        yield (f"{OURS}, us", *(f"{ours[label]:.2f}" for label in labels), *gaps(lambda label: ours[label]))
-        if theirs:
-            yield (f"{NVBENCH}, us", *(cell(theirs, label, fmean, "{:.2f}") for label in labels), "0", "0")
-            for name, values in ((NVBENCH, theirs), (f"{NVBENCH}, its median", middle)):
-                near = gaps(lambda label, values=values: fmean(values.get(label, theirs[label])))  # type: ignore[misc]
-                yield (name, *(cell(values, label, lambda us, o=ours[label]: fmean(us) - o) for label in labels), *near)  # type: ignore[misc]
-            spread = (cell(theirs, label, lambda us: max(us) - min(us), "{:.2f}") for label in labels)
-            yield (f"{NVBENCH}, largest - smallest", *spread, "", "")
-        for name in ("ours, result allocated in the call", *(way.label for way in WAYS)):
-            apart = {
-                label: median([a - b for a, b in zip(seen.us[label][name], seen.us[label][OURS], strict=True)])
-                for label in labels
-            }
-            near = gaps(lambda label, apart=apart: ours[label] + apart[label])  # type: ignore[misc]
-            yield (name, *(f"{apart[label]:+.2f}" for label in labels), *near)
-        profiled = {label: profiled_us(label) for label in labels}  # last: the profiler slows later launches
-        near = gaps(lambda label: profiled[label])
-        yield ("profiler, after a flush", *(f"{profiled[label] - ours[label]:+.2f}" for label in labels), *near)
-
-    title = (
-        f"Difference from ours, us; medians of {len(next(iter(seen.us.values()))[OURS])} visits of {SAMPLES} samples"
-    )
-    table(title, ("way", *labels, "mean - NVBench", "largest - NVBench"), rows())
-    both = [label for label in labels if label != "nothing" and theirs.get(label)]
+    lines = [(f"{OURS}, us", *(f"{us:.2f}" for us in ours.values()), *gaps(ours))]
+    for name, us in values.items():
+        lines.append((name, *(f"{us[each] - ours[each]:+.2f}" if each in us else "–" for each in ours), *gaps(us)))
+    table("Difference from ours, us", ("way", *ours, "mean - NVBench", "largest - NVBench"), lines)
+    both = [label for label in ours if label != "nothing" and theirs.get(label)]
     if both:
         percents = [100 * (ours[label] / fmean(theirs[label]) - 1) for label in both]
         shortest, longest = (end(ours[label] for label in both) for end in (min, max))
@@ -366,13 +189,6 @@ def report(
             f"{min(percents):+.1f} to {max(percents):+.1f} %, ".replace("-", "−")
             + f"{len(both)} kernels of {shortest:.0f} to {longest:.0f} µs",
         )
-
-
-def cell(
-    values: dict[str, list[float]], label: str, number: Callable[[list[float]], float], form: str = "{:+.2f}"
-) -> str:
-    """Return a number of a kernel's values; a dash where NVBench skipped it."""
-    return form.format(number(values[label])) if values.get(label) else "–"
 
 
 if __name__ == "__main__":
