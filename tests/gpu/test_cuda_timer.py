@@ -9,6 +9,7 @@ from tests.helpers.runs.read_back import naive_factor
 from cpugpu_tui import model
 from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.timers.cuda import CudaTimer
@@ -37,10 +38,7 @@ def timed(*cases, **more):
     plan = model.Plan("gpu", cases, devices=("cuda:0",), rounds=5, budget_s=1.0, **more)
     events: list[model.Event] = [model.RunStarted(run_id="r", series_id="s", plan=plan, environment={})]
     assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
-    state = RunState()
-    for event in events:
-        state = state.apply(event)
-    return Timed(events, state)
+    return Timed(events, folded(events))
 
 
 @pytest.fixture(scope="module")

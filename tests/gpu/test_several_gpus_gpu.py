@@ -29,7 +29,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.render.gpus import bytes_per_s, gpu_sentences, latency_ns, peer_sentences
 from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.torch_machine import TorchMachine
@@ -56,14 +56,10 @@ def swept(plan):
     machine, emitted = TorchMachine(plan, ENVIRONMENT), Emitted()
     assert Scheduler(plan, machine, emitted, Control()).run() == "done"
     machine.release()
-    state = RunState()
-    stream = [
+    return folded([
         RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DevicesFound(devices=machine.devices),
         *emitted, RunFinished(status="done"),
-    ]  # fmt: skip
-    for event in stream:
-        state = state.apply(event)
-    return state, emitted
+    ]), emitted  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -181,10 +177,9 @@ def test_an_agent_for_each_gpu_makes_one_run(agents, gpu_count):
     )
     plan = with_gpu_names(plan, agents)
     assert plan.devices == tuple(f"cuda:{index}" for index in range(gpu_count))
-    state, events = RunState(), list[Event]()
+    events: list[Event] = []
     finished = Session(plan, agents).run(events.append)
-    for event in events:
-        state = state.apply(event)
+    state = folded(events)
     assert (finished.status, finished.exit_code) == ("done", 0)
     halves = [event for event in events if isinstance(event, DeviceSampled) and event.round_index]
     spans = [(event.started_mono_ns, event.ended_mono_ns, event.device) for event in halves]

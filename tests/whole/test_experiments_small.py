@@ -4,7 +4,7 @@ import pytest
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import EpochFinished
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.workloads import PRESETS
 
 
@@ -16,9 +16,7 @@ def test_it_runs_to_its_end(cpugpu, name):
     assert small is not None
     done = cpugpu("run", name, "--scale", "small", "--device", "cpu", "--rounds", "2", "--no-save", "--json")
     assert done.code == EXIT_OK, done.err
-    state = RunState()
-    for event in done.events:
-        state = state.apply(event)
+    state = folded(done.events)
     assert {row.status for row in state.rows.values()} == {"ok"}
     assert all(row.cpu is not None and row.cpu.latency_ns for row in state.rows.values())
     assert done.events[0].plan.scale == "small"

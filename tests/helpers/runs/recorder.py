@@ -6,6 +6,7 @@ from typing import Any
 from cpugpu_tui import model
 from cpugpu_tui.simulation.laws import SimulatedOperation
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.channel import Control, stamped
 from cpugpu_tui.timing.scheduler import Scheduler
@@ -127,7 +128,4 @@ def state_events(plan: model.Plan, recorder: Recorder) -> list[model.Event]:
 
 def state_of(plan: model.Plan, recorder: Recorder) -> RunState:
     """Return what a person sees after the recorded run."""
-    state = RunState()
-    for event in (*state_events(plan, recorder), model.RunFinished(status="done")):
-        state = state.apply(event)
-    return state
+    return folded([*state_events(plan, recorder), model.RunFinished(status="done")])

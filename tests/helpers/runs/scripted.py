@@ -12,7 +12,7 @@ from cpugpu_tui import model
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_output import AgentExited, Message
 
@@ -178,10 +178,7 @@ def three_cases() -> model.Plan:
 
 
 def statuses(events: list[model.Event]) -> list[str]:
-    state = RunState()
-    for event in events:
-        state = state.apply(event)
-    return [row.status for row in state.rows.values()]
+    return [row.status for row in folded(events).rows.values()]
 
 
 def failures(events: list[model.Event]) -> dict[int, model.CaseFailed]:

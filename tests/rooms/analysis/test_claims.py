@@ -13,7 +13,7 @@ from cpugpu_tui.compare.claims import REQUESTS, command, judge_all, numbers_of, 
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.decide.comparison import UNDECIDED as NO_WINNER
 from cpugpu_tui.session.planning import build_plan
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.store import Store
 from cpugpu_tui.workloads import find
 
@@ -250,10 +250,7 @@ def events_of(plan, run_id, cpu_ns, gpu_ns, number=None):
 
 
 def state_of(plan, cpu_ns=4 * US, gpu_ns=US):
-    state = RunState()
-    for event in events_of(plan, "now", cpu_ns, gpu_ns):
-        state = state.apply(event)
-    return state
+    return folded(events_of(plan, "now", cpu_ns, gpu_ns))
 
 
 def test_only_finished_rows_of_float32_with_all_threads_count():

@@ -14,22 +14,15 @@ from tests.helpers.runs.read_back import integrity_check
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Gap, RunStarted, TelemetryRead
 from cpugpu_tui.render.answers import answer_lines
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 
 RUN = ("run", "--simulate", FAST)
 PACED = f"{FAST},pace=0.4"
 
 
-def state_of(events):
-    state = RunState()
-    for event in events:
-        state = state.apply(event)
-    return state
-
-
 def statuses(events):
     """Size → status."""
-    return {row.case.size: row.status for row in state_of(events).rows.values()}
+    return {row.case.size: row.status for row in folded(events).rows.values()}
 
 
 # ------------------------------------------------------------------ a good run
@@ -54,7 +47,7 @@ def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpug
     answer = json.loads(done.out.splitlines()[-2])
     assert answer["event"] == "Answer"
     (sweep,) = answer["sweeps"]
-    assert (sweep["sweep"], sweep["sentences"]) == ("matmul", list(answer_lines(state_of(events))))
+    assert (sweep["sweep"], sweep["sentences"]) == ("matmul", list(answer_lines(folded(events))))
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     started, finished = events[0], events[-1]
     assert started.number == 1
@@ -65,10 +58,10 @@ def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpug
 
 
 def test_what_was_shown_is_what_was_saved(cpugpu):
-    shown = state_of(cpugpu.here(*RUN, "--size", "64,128", "--json").events)
+    shown = folded(cpugpu.here(*RUN, "--size", "64,128", "--json").events)
     with cpugpu.store() as store:
         assert integrity_check(store) == []
-        saved = state_of(store.load(store.find("latest")))
+        saved = folded(store.load(store.find("latest")))
     assert (saved.rows, saved.devices, saved.finished) == (shown.rows, shown.devices, shown.finished)
 
 
@@ -125,12 +118,12 @@ def test_another_environments_torch_times_the_real_cpu(cpugpu, torch_python, wor
     assert isinstance(started, RunStarted)
     assert started.environment["interpreter"] == str(torch_python)
     assert started.environment["torch"]
-    for row in state_of(done.events).rows.values():
+    for row in folded(done.events).rows.values():
         assert row.status == "ok"
         assert row.check.error < row.check.tolerance
         assert row.cpu.latency_ns
         assert row.cpu.calibrated.threads == started.environment["threads"]
-    words(answer_lines(state_of(done.events))[0])
+    words(answer_lines(folded(done.events))[0])
 
 
 # ------------------------------------------------------------------ not all well

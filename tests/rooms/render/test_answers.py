@@ -12,17 +12,15 @@ from cpugpu_tui.render.answer_sentences import so_far
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, row_with_threads
 from cpugpu_tui.report.report import is_column
 from cpugpu_tui.report.segments import ALWAYS, FROM, NEVER
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 
 CPU, GPU = model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", "GPU-1")
 
 
 def run_of(cases, *events, devices=(CPU, GPU)):
     """A run of these cases with these events."""
-    run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=model.Plan("test", cases), environment={}))
-    for event in (model.DevicesFound(devices=devices), *events):
-        run = run.apply(event)
-    return run
+    started = model.RunStarted(run_id="r", series_id="s", plan=model.Plan("test", cases), environment={})
+    return folded([started, model.DevicesFound(devices=devices), *events])
 
 
 def timed(

@@ -18,6 +18,7 @@ from cpugpu_tui.render.answers import answer_lines, answers, as_data, condition_
 from cpugpu_tui.render.sentences import table_lines
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.report.segments import FROM, TOO_FEW
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.agent_output import decode, encode
 
@@ -45,16 +46,9 @@ def test_the_same_events_give_the_same_answers_however_they_came(cpugpu):
     assert told[0] == told[1]
     assert len(told[0]["sweeps"]) == 1
     assert told[0]["sweeps"][0]["sentences"]
-    of_events = [fold(outcome.events) for outcome in (done, stored)]
+    of_events = [folded(outcome.events) for outcome in (done, stored)]
     assert answer_lines(of_events[0]) == answer_lines(of_events[1])
     assert json.loads(json.dumps(as_data(of_events[0]))) == told[0]["sweeps"]
-
-
-def fold(events):
-    run = RunState()
-    for event in events:
-        run = run.apply(event)
-    return run
 
 
 def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points():

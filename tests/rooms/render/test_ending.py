@@ -7,7 +7,7 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 
 DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
 LIMITED = PlanRequest(("matmul",), find_crossover=True, max_seconds=5.0)
@@ -16,17 +16,15 @@ LIMITED = PlanRequest(("matmul",), find_crossover=True, max_seconds=5.0)
 def ended(request, *, skipped=0, chosen=(), status="done"):
     """A search over its coarse grid and these sizes, whose last `skipped` cases were not reached."""
     plan = build_plan(request)
-    state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
     further = tuple(Case("matmul", size, variant=plan.cases[0].variant) for size in chosen)
-    events = [DevicesFound(devices=DEVICES), CasesChosen(cases=further)]
+    events = [RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DevicesFound(devices=DEVICES),
+              CasesChosen(cases=further)]  # fmt: skip
     cases = [*plan.cases, *further]
     for case in cases[: len(cases) - skipped]:
         events += [*timed(case), CaseFinished(case=case.key)]
     for case in cases[len(cases) - skipped :]:
         events.append(CaseFailed(case=case.key, kind="skipped", message="Not reached within the time."))
-    for event in (*events, RunFinished(status=status)):
-        state = state.apply(event)
-    return state
+    return folded([*events, RunFinished(status=status)])
 
 
 def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):

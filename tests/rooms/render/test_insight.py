@@ -10,6 +10,7 @@ from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.cli.output.tables import spelled_table, summary
 from cpugpu_tui.render.verdicts import MARK_WORDS, row_limit, written
 from cpugpu_tui.report import report
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.screens.detail import detail_lines
@@ -20,10 +21,7 @@ DEVICES = model.DevicesFound(devices=(model.Device("cpu", "Xeon"), model.Device(
 
 def run_of(case, *events, ceilings=(CPU, GPU)):
     plan = model.Plan("matmul", (case,), ceilings=ceilings)
-    state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={})).apply(DEVICES)
-    for event in events:
-        state = state.apply(event)
-    return state
+    return folded([model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DEVICES, *events])
 
 
 def half(place, index, samples, marks=()):
@@ -68,10 +66,7 @@ def table(run):
 def test_the_detail_says_first_why_a_row_is_less_certain():
     assert "less certain" not in text(h200())
     marked = [half("cpu", index, {model.LATENCY: 1193e6}, ("page-faults",)) for index in range(9, 11)]
-    run = h200()
-    for event in marked:
-        run = run.apply(event)
-    lines = text(run).splitlines()
+    lines = text(folded(marked, h200())).splitlines()
     (line,) = [line for line in lines[:4] if "less certain" in line]
     assert "cpu" in line
     assert MARK_WORDS["page-faults"] in line

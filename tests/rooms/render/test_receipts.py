@@ -5,7 +5,7 @@ from dataclasses import replace
 from cpugpu_tui import model
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LINE_REASONS, LOOP, OUTSIDE, SMALL, WAIT, WORK
 from cpugpu_tui.render.receipts import compiled_lines, eager_ns, line_words, run_receipt, slow_lines
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 
 SMALL_CASE, LARGE_CASE = model.Case("mine", 64), model.Case("mine", 128)
 
@@ -36,10 +36,8 @@ COSTS = (
 def run_of(*events, cases=(SMALL_CASE, LARGE_CASE)):
     plan = model.Plan("mine", cases)
     devices = (model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", "GPU-1"))
-    state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
-    for event in (model.DevicesFound(devices=devices), *events):
-        state = state.apply(event)
-    return state
+    started = model.RunStarted(run_id="r", series_id="s", plan=plan, environment={})
+    return folded([started, model.DevicesFound(devices=devices), *events])
 
 
 def timed(case, *lines, device="cuda:0"):

@@ -26,7 +26,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.parallel import AgentGroup, Merge
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 
 FIRST, SECOND = Case("matmul", 64).key, Case("matmul", 128).key
 QUICK_3 = replace(QUICK, gpus=3)
@@ -132,11 +132,9 @@ def runs_on(gpu):
 
 
 def session_of(plan, agents):
-    state, events = RunState(), list[Event]()
+    events: list[Event] = []
     finished = Session(plan, ScriptedAgents(*agents)).run(events.append)  # type: ignore[arg-type]
-    for event in events:
-        state = state.apply(event)
-    return finished, state
+    return finished, folded(events)
 
 
 def parallel_plan(*sizes):

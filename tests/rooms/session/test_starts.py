@@ -35,7 +35,6 @@ from cpugpu_tui.session.further_starts import START_BYTES, Visits
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing.timers import event_clock
 from cpugpu_tui.workloads.own_code import own_command
@@ -62,20 +61,13 @@ def starts_of(events):
     return found
 
 
-def state_of(events):
-    state = RunState()
-    for event in events:
-        state = state.apply(event)
-    return state
-
-
 def test_each_start_times_the_cases_in_a_process_of_its_own():
     plan = starting(plan_of(32, 64, simulation=VARIED), 4)
     finished, events = run(plan, well, well, well, well)
     assert finished.status == "done"
     assert starts_of(events) == {start: {32, 64} for start in range(4)}
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    state = state_of(events)
+    state = folded(events)
     assert (state.starts, state.settled) == (4, 2)
     for row in state.rows.values():
         assert (row.own_comparison.starts, row.own_comparison.degrees) == (4, 3)
@@ -90,14 +82,14 @@ def test_one_start_is_what_it_was():
     plan = plan_of(32, simulation=VARIED)
     _, events = run(plan, well)
     assert starts_of(events) == {0: {32}}
-    row = state_of(events).rows[plan.cases[0].key]
+    row = folded(events).rows[plan.cases[0].key]
     assert (row.own_comparison.starts, row.own_comparison.covers_starts) == (1, False)
 
 
 def test_a_folded_run_and_a_kept_one_are_the_same():
     _, events = run(starting(plan_of(32, 64, simulation=VARIED), 3), well, well, well)
     for copy in (folded(events), folded(kept(events))):
-        for key, row in state_of(events).rows.items():
+        for key, row in folded(events).rows.items():
             assert copy.rows[key].own_comparison == row.own_comparison
 
 
@@ -110,7 +102,7 @@ def test_a_search_repeats_the_sizes_that_decide(cpugpu):
     assert 4 <= len(sizes[1]) <= 6
     assert sizes[1] < sizes[0]
     assert max(sizes[0]) in sizes[1]
-    state = state_of(outcome.events)
+    state = folded(outcome.events)
     # The history returns the same run, and so does what is imported from an export.
     with closing(Store.open(cpugpu.database)) as store:
         saved = store.load(store.find("latest"))
@@ -120,7 +112,7 @@ def test_a_search_repeats_the_sizes_that_decide(cpugpu):
         other.import_run(saved)
         again = other.load(other.find("latest"))
     for events in (saved, again):
-        copy = state_of(events)
+        copy = folded(events)
         assert {key: row.own_comparison for key, row in copy.rows.items()} == {
             key: row.own_comparison for key, row in state.rows.items()
         }
@@ -214,7 +206,7 @@ def test_memory_without_room_for_all_starts_times_fewer_and_says_so(monkeypatch)
 def test_the_time_for_further_starts_decides_how_many_there_are(cores, first_s, import_s, left_s, count, monkeypatch):
     monkeypatch.setattr(procfs, "affinity_cores", lambda: range(cores))
     _, events = run(plan_of(16, 32, 64, 128, 256, 512), well)
-    state = state_of(events)
+    state = folded(events)
     assert state.run is not None
     state = replace(state, run=replace(state.run, environment={"torch_import_s": import_s}))
     plan = replace(plan_of(16, 32, 64, 128, 256, 512), starts=5, simulation=None)
@@ -226,7 +218,7 @@ def test_a_start_that_dies_takes_only_its_own_times_along():
     finished, events = run(plan, well, well, dies_at(64), well)
     assert (finished.status, finished.exit_code) == ("done", EXIT_OK)
     assert "not timed completely" in finished.message
-    state = state_of(events)
+    state = folded(events)
     assert all(row.status == "ok" for row in state.rows.values())
     assert {0, 1, 3} <= starts_of(events).keys()
 
@@ -249,7 +241,7 @@ def test_a_case_that_fails_in_a_later_start_keeps_its_result():
         return list(well(replace(plan, simulation=replace(plan.simulation, error_size=64))))  # type: ignore[arg-type]
 
     finished, events = run(starting(three_cases(), 3), well, fails, well)
-    state = state_of(events)
+    state = folded(events)
     assert (finished.status, finished.exit_code, state.failed) == ("done", EXIT_OK, 0)
     assert Counter(row.starts for row in state.rows.values()) == {3: 2, 2: 1}
     assert finished.message
@@ -269,7 +261,7 @@ def test_a_stop_in_a_later_start_keeps_what_is_complete():
     assert (finished.status, finished.exit_code) == ("stopped", EXIT_INTERRUPTED)
     assert starts_of(delivered).keys() >= {0, 1}
     assert [entry[1] for entry in log if isinstance(entry, tuple)][-2:] == ["later", "end"]
-    assert all(row.status == "ok" for row in state_of(delivered).rows.values())
+    assert all(row.status == "ok" for row in folded(delivered).rows.values())
 
 
 @pytest.mark.usefixtures("agents_here")
@@ -339,7 +331,7 @@ def test_within_one_start_a_difference_is_judged_that_other_starts_refute():
         plan = plan_of(16, simulation=replace(equal, drift_seed=seed))
         for starts in (1, 5):
             _, events = run(starting(plan, starts), *[well] * starts)
-            found = state_of(events).rows[plan.cases[0].key].own_comparison
+            found = folded(events).rows[plan.cases[0].key].own_comparison
             words[f"{starts} {'undecided' if found.verdict == UNDECIDED else 'winner'}"] += 1
     assert words["1 winner"] >= 6
     assert words["5 undecided"] >= 7
@@ -355,7 +347,7 @@ def lost_winners(cpugpu, seed):
     simulation = f"cpu_start=0.14,gpu_start=0.1,seed={seed}"
     outcome = cpugpu("run", "matmul", "--size", "16:2048", "--simulate", simulation, "--starts", 3, "--json")
     assert outcome.code == EXIT_OK, outcome.err
-    state = state_of(outcome.events)
+    state = folded(outcome.events)
     (found,) = report(state).sweeps
     exported = {case.size: case.lead.verdict for case in case_results(state) if case.lead is not None}
     marks = set[str]()
@@ -375,10 +367,10 @@ def lost_winners(cpugpu, seed):
 
 def test_a_run_of_fewer_starts_than_asked_says_so():
     _, events = run(starting(plan_of(32, simulation=VARIED), 3), well, well, well)
-    whole = state_of(events)
+    whole = folded(events)
     assert whole.run is not None
     short = replace(whole, run=replace(whole.run, plan=replace(whole.plan, starts=5)))
     assert starts_sentence(whole).startswith("Timed in 3 starts of the process: ")
     assert starts_sentence(short).startswith("Timed in 3 of 5 starts of the process (time for more ran out)")
     _, events = run(starting(three_cases(), 4), well, well, dies_at(32), well)
-    assert "ran out" not in starts_sentence(state_of(events))
+    assert "ran out" not in starts_sentence(folded(events))

@@ -11,6 +11,7 @@ from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from cpugpu_tui import model
 from cpugpu_tui.machine.device_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
 from cpugpu_tui.state.condition import condition
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 
@@ -35,10 +36,13 @@ def edge(name, elapsed_ns=0.0, processes=(), **values):
     )
 
 
+def run_of(*events):
+    started = model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={})
+    return folded([started, model.CaseStarted(case=CASE.key, flops=2e9), *events])
+
+
 def condition_of(*events):
-    run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
-    for event in (model.CaseStarted(case=CASE.key, flops=2e9), *events):
-        run = run.apply(event)
+    run = run_of(*events)
     row = run.rows[CASE.key]
     assert row.gpu is not None
     return condition(run, row, row.gpu)
@@ -97,16 +101,7 @@ def test_half_rounds_shorter_than_the_sensor_give_a_reason_instead_of_a_power():
 
 def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_statistics():
     guest = model.GpuProcess(99999, None, None, None, own=False)
-    run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
-    for event in (
-        model.CaseStarted(case=CASE.key),
-        edge("begin"),
-        half(1),
-        half(2, "throttled"),
-        edge("end", 1e9, (guest,)),
-    ):
-        run = run.apply(event)
-    times = run.rows[CASE.key].gpu
+    times = run_of(edge("begin"), half(1), half(2, "throttled"), edge("end", 1e9, (guest,))).rows[CASE.key].gpu
     assert times.marks == ("throttled", "shared-gpu")
     # With and without marked half-rounds: both are there (R6).
     assert (times.samples[model.LATENCY], times.clean_ns) == ((1e6 + 1, 1e6 + 2), (1e6 + 1,))

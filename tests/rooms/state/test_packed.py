@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.packed import Comparisons, Made, Numbers, Readings, Rounds, Series
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import Row
 
 NS = st.floats(allow_nan=False, allow_infinity=False)
 KEYS = st.sampled_from((model.LATENCY, model.DEVICE, model.PAGEABLE, "other"))
@@ -86,10 +87,11 @@ def test_times_are_the_same_and_take_more_events():
 
 def test_a_case_that_is_over_is_packed():
     case = model.Case("matmul", 64)
-    run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=model.Plan("m", (case,)), environment={}))
-    for event in (model.DeviceSampled(case=case.key, device="cpu", round_index=1, calls_per_block=1,
-                                 samples={model.LATENCY: (2.0, 4.0)}), model.CaseFinished(case=case.key)):  # fmt: skip
-        run = run.apply(event)
+    run = folded([
+        model.RunStarted(run_id="r", series_id="s", plan=model.Plan("m", (case,)), environment={}),
+        model.DeviceSampled(case=case.key, device="cpu", round_index=1, calls_per_block=1,
+                            samples={model.LATENCY: (2.0, 4.0)}), model.CaseFinished(case=case.key),
+    ])  # fmt: skip
     assert isinstance(run.rows[case.key].times["cpu"].samples, Series)
     assert run.rows[case.key].times["cpu"].latency_ns == 3.0
 

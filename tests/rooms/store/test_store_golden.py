@@ -15,7 +15,7 @@ from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import Calibrated, CaseFinished, CaseStarted, DeviceSampled, DevicesFound, RunFinished, RunStarted
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.store import Store, open_read_only, schema
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -41,9 +41,7 @@ def test_a_database_of_any_version_shows_its_runs(version, tmp_path):
         assert (first.name, first.status, first.cases_ok, first.cases_failed) == ("matmul", "done", 2, 0)
         assert (second.name, second.status, second.cases_ok, second.cases_failed) == ("vector-dot", "done", 1, 1)
         assert (first.devices, first.hostname) == (("simulated CPU", "simulated GPU"), "node1")
-        state = RunState()
-        for event in store.load(first.run_id):
-            state = state.apply(event)
+        state = folded(store.load(first.run_id))
         facts = state.run.environment
         assert (facts["hostname"], facts["cpu"], facts["interpreter"]) == ("node1", "Some CPU", "/opt/python")
         assert facts["argv"][:2] == ["run", "matmul"]

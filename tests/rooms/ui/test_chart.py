@@ -15,6 +15,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDEN
 from cpugpu_tui.model import Case, CaseFailed, DevicesFound, Plan, RunStarted
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.curves import finished_rows
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart.drawing import (
@@ -36,12 +37,9 @@ BOTH = pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "asci
 
 
 def run_of(cases=ALL, *events, gpu=True):
-    state = RunState()
     plan = Plan("sweep", tuple(cases))
     devices = DevicesFound(devices=DEVICES if gpu else DEVICES[:1])
-    for event in (RunStarted(run_id="r", series_id="s", plan=plan, environment={}), devices, *events):
-        state = state.apply(event)
-    return state
+    return folded([RunStarted(run_id="r", series_id="s", plan=plan, environment={}), devices, *events])
 
 
 def whole(cases=ALL):

@@ -14,6 +14,7 @@ from tests.readme.blocks import keys as keys_table
 from cpugpu_tui.model import Case, CaseFailed, CaseStarted, DevicesFound, Plan, Progressed, RunStarted
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
@@ -30,11 +31,8 @@ CASES = tuple(Case("matmul", size) for size in (16, 64, 256))
 
 def run_of(*events, cases=CASES):
     """The state after these events of a run."""
-    state = RunState()
     started = RunStarted(run_id="id", series_id="s", plan=Plan("quick", cases), environment=ENVIRONMENT, number=3)
-    for event in (started, DevicesFound(devices=DEVICES), *events):
-        state = state.apply(event)
-    return state
+    return folded([started, DevicesFound(devices=DEVICES), *events])
 
 
 def cells_of(run, index=0):

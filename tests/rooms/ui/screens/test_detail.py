@@ -7,6 +7,7 @@ from tests.helpers.golden import assert_golden, paragraphs
 from tests.rooms.ui.screens.test_machine_screen import CPU, GPU
 
 from cpugpu_tui import model
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import plain
@@ -62,10 +63,8 @@ def timed(
 
 def run_of(*events, devices=DEVICES, ceilings=(CPU, GPU)):
     plan = model.Plan("matmul", (ALL, ONE), ceilings=ceilings)
-    state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={"torch": "2.11.0"}))
-    for event in (model.DevicesFound(devices=devices), *events):
-        state = state.apply(event)
-    return state
+    started = model.RunStarted(run_id="r", series_id="s", plan=plan, environment={"torch": "2.11.0"})
+    return folded([started, model.DevicesFound(devices=devices), *events])
 
 
 def read(run, width=120, glyphs=UNICODE):

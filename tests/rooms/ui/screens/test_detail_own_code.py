@@ -3,6 +3,7 @@
 from tests.rooms.ui.screens.test_detail import ALL, PARTS, read, run_of, section, timed
 
 from cpugpu_tui.model import CodeCompiled, CodeTraced, LineCost, LinesProfiled
+from cpugpu_tui.state.folding import folded
 
 
 def test_own_code_shows_where_it_ran_and_its_five_slowest_lines(words):
@@ -17,8 +18,6 @@ def test_own_code_shows_where_it_ran_and_its_five_slowest_lines(words):
     assert "Where it ran" not in read(run)
     traced = CodeTraced(case=key, device="cuda:0", operators=7, copies_to_host=1, bytes_to_host=4, synchronisations=1)
     compiled = CodeCompiled(case=key, device="cpu", elapsed_ns=1.7e9, variant="eager")
-    for event in (traced, CodeTraced(case=key, device="cpu", operators=7), compiled):
-        run = run.apply(event)
-    said = read(run, 76)
+    said = read(folded([traced, CodeTraced(case=key, device="cpu", operators=7), compiled], run), 76)
     words([line for title in ("Where it ran", "Slowest lines on cuda:0", "Compiled") for line in section(said, title)])
     assert len([line for line in said if "my_model.py:" in line]) == 5
