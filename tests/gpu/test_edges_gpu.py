@@ -9,7 +9,7 @@ from cpugpu_tui.analysis.costs import energy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.model import ENERGY, LATENCY, Case, EnergyMeasured, Event, Plan
-from cpugpu_tui.timing.channel import Control
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
 from cpugpu_tui.timing.torch_machine import TorchMachine
 
@@ -18,16 +18,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 ENVIRONMENT = {"threads": 1, "cpu": "host"}
 LOAD = Case("matmul", 8192, "bfloat16")
 PLAN = Plan("test", (LOAD,), devices=("cuda:0",), metrics=(LATENCY, ENERGY))
-
-
-class Emitted(list[Event]):
-    """An `Emit` that keeps its events."""
-
-    def __call__(self, event):
-        self.append(event)
-
-    def flush(self):
-        """Nothing is buffered."""
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +49,8 @@ def test_the_edges_of_a_case_have_all_values_and_nobody_else(machine):
 
 def test_joules_of_a_load_agree_with_the_integral_of_its_power(machine, monkeypatch):
     monkeypatch.setattr("cpugpu_tui.timing.last_passes.WINDOW_NS", 4e9)
-    emitted = Emitted()
-    EnergyPass(machine, emitted, lambda: False, Control()).run(PLAN.cases)
+    emitted: list[Event] = []
+    EnergyPass(machine, CallEmitter(emitted.append), lambda: False, Control()).run(PLAN.cases)
     idle, load = (event for event in emitted if isinstance(event, EnergyMeasured))
     said, waiting = energy(load), energy(idle)
     print(f"load {said}\nidle {waiting}")

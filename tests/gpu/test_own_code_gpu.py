@@ -2,17 +2,14 @@
 
 import pytest
 import torch
+from tests.helpers.runs.typed_code import operation_of, typed_workload
 from tests.rooms.timing.test_own_code import SQUARE, VECTOR
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
-from cpugpu_tui.model import LATENCY, Case, CaseFailed, DeviceSampled
+from cpugpu_tui.model import LATENCY, CaseFailed, DeviceSampled
 from cpugpu_tui.timing.own_code import examine
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import operation
-from cpugpu_tui.workloads.code_workload import CodeWorkload
-from cpugpu_tui.workloads.contract import REGISTRY
-from cpugpu_tui.workloads.own_code import own_code
 
 pytestmark = pytest.mark.gpu
 
@@ -24,13 +21,8 @@ SIDE = (
 
 
 def traced(statement, *setup, n=256):
-    workload = CodeWorkload(own_code(statement, "\n".join(setup)))
-    REGISTRY[workload.name] = workload
-    try:
-        inputs = workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
-        op = operation(Case(workload.name, n), inputs, GPU)
-    finally:
-        del REGISTRY[workload.name]
+    workload = typed_workload(statement, *setup)
+    op = operation_of(workload, n, GPU)
     op.step(*op.inputs)
     return examine(op, workload, GPU, torch.cuda.synchronize), op
 
@@ -118,13 +110,8 @@ def test_a_refusal_exits_with_3(cpugpu):
 
 
 def test_an_input_that_changes_is_restored():
-    workload = CodeWorkload(own_code("x.mul_(2)", VECTOR, in_place=True))
-    REGISTRY[workload.name] = workload
-    try:
-        inputs = workload.inputs(64, torch.float32, torch.Generator().manual_seed(1))
-        op = operation(Case(workload.name, 64), inputs, GPU)
-    finally:
-        del REGISTRY[workload.name]
+    workload = typed_workload("x.mul_(2)", VECTOR, in_place=True)
+    op = operation_of(workload, 64, GPU)
     examine(op, workload, GPU, torch.cuda.synchronize)
     assert op.restore is not None
     op.restore()

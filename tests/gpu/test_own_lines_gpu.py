@@ -2,15 +2,11 @@
 
 import pytest
 import torch
+from tests.helpers.runs.typed_code import operation_of, typed_workload
 
 from cpugpu_tui.errors import EXIT_OK
-from cpugpu_tui.model import Case
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, SMALL, WAIT, WORK
 from cpugpu_tui.timing.own_lines import profile_lines
-from cpugpu_tui.timing.timers.timed_operation import operation
-from cpugpu_tui.workloads.code_workload import CodeWorkload
-from cpugpu_tui.workloads.contract import REGISTRY
-from cpugpu_tui.workloads.own_code import own_code
 
 pytestmark = pytest.mark.gpu
 
@@ -75,14 +71,8 @@ def file(tmp_path):
 
 
 def profiled(statement, n):
-    workload = CodeWorkload(own_code(statement))
-    REGISTRY[workload.name] = workload
-    try:
-        inputs = workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
-        op = operation(Case(workload.name, n), inputs, GPU)
-    finally:
-        del REGISTRY[workload.name]
-    return profile_lines(op, workload, GPU, torch.cuda.synchronize)
+    workload = typed_workload(statement)
+    return profile_lines(operation_of(workload, n, GPU), workload, GPU, torch.cuda.synchronize)
 
 
 def line(found, text):

@@ -6,6 +6,7 @@ and cholesky failed 9 and 10 of 10 checks so.
 
 import pytest
 import torch
+from tests.helpers.runs.typed_code import typed_workload
 
 from cpugpu_tui.agent.main import facts, make_machine
 from cpugpu_tui.model import Case, Plan
@@ -49,6 +50,14 @@ def bytes_of(value):
     return [each.numel() * each.element_size() for each in tensors(value)]
 
 
+def agrees_20_times(op, inputs):
+    result = op.to_check(op.step(*op.inputs))
+    torch.cuda.synchronize()
+    for _ in range(TIMES):
+        leave_behind(bytes_of(result))
+        check_results(op.case, inputs, {GPU: result}, exact=True)
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_it_agrees_20_times(name, machine):
     item = REGISTRY[name]
@@ -56,30 +65,14 @@ def test_it_agrees_20_times(name, machine):
     size = SIZES.get(name, usual[len(usual) // 2] if len(usual) < 9 else usual[2])
     case = Case(name, size, variant=next(iter(item.steps())))
     inputs = machine.make_inputs(case)
-    op = machine.timer(GPU).load(case, inputs)  # type: ignore[attr-defined]
-    result = op.to_check(op.step(*op.inputs))
-    torch.cuda.synchronize()
-    for _ in range(TIMES):
-        leave_behind(bytes_of(result))
-        check_results(case, inputs, {GPU: result}, exact=True)
+    agrees_20_times(machine.timer(GPU).load(case, inputs), inputs)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_it_agrees_20_times_for_own_code(name):
-    statement, setup = OWN[name]
-    workload = CodeWorkload(own_code(statement, setup))
-    REGISTRY[workload.name] = workload
-    try:
-        case = Case(workload.name, 512)
-        inputs = workload.inputs(512, torch.float32, torch.Generator().manual_seed(1))
-        op = operation(case, inputs, GPU)
-        result = op.to_check(op.step(*op.inputs))
-        torch.cuda.synchronize()
-        for _ in range(TIMES):
-            leave_behind(bytes_of(result))
-            check_results(case, inputs, {GPU: result}, exact=True)
-    finally:
-        del REGISTRY[workload.name]
+    workload = typed_workload(*OWN[name])
+    inputs = workload.inputs(512, torch.float32, torch.Generator().manual_seed(1))
+    agrees_20_times(operation(Case(workload.name, 512), inputs, GPU), inputs)
 
 
 def test_inputs_that_the_setup_made_on_the_gpu_come_to_pageable_memory_unharmed():

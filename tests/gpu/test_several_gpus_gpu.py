@@ -30,7 +30,7 @@ from cpugpu_tui.render.gpus import bytes_per_s, gpu_sentences, latency_ns, peer_
 from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.timing.channel import Control
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.transport.agent_pool import Agents
@@ -42,19 +42,9 @@ LARGE = Case("matmul", 4096)
 SMALL = Case("matmul", 64)
 
 
-class Emitted(list[Event]):
-    """An `Emit` that keeps its events."""
-
-    def __call__(self, event):
-        self.append(event)
-
-    def flush(self):
-        """Nothing is buffered."""
-
-
 def swept(plan):
-    machine, emitted = TorchMachine(plan, ENVIRONMENT), Emitted()
-    assert Scheduler(plan, machine, emitted, Control()).run() == "done"
+    machine, emitted = TorchMachine(plan, ENVIRONMENT), list[Event]()
+    assert Scheduler(plan, machine, CallEmitter(emitted.append), Control()).run() == "done"
     machine.release()
     return folded([
         RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DevicesFound(devices=machine.devices),

@@ -95,8 +95,7 @@ def pair(request, tmp_path, monkeypatch):
     codes = (own_code(text.replace("FILE", str(file)), setup) for text, setup in (cpu, gpu))
     workload = TwoImplementations(two_sides(*codes))
     REGISTRY[workload.name] = workload
-    yield workload, library, sizes
-    del REGISTRY[workload.name]
+    return workload, library, sizes
 
 
 def by_hand_ns(step, inputs, wait, calls):

@@ -146,6 +146,7 @@ def forget(before: set[str]) -> None:
         kind = type(known[name])
         if kind.__name__ in TYPED or not kind.__module__.startswith("cpugpu_tui."):
             del known[name]
+            sys.modules["cpugpu_tui.workloads.contract"].SOURCES.pop(name, None)
 
 
 def start_in_threads(patch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tests.helpers.command_line import CommandLine, Witness, agents_of, events_from, next_event
 from tests.helpers.runs.recorder import plan_of, swept
+from tests.helpers.runs.typed_code import operation_of, typed_workload
 
 from cpugpu_tui import model
 from cpugpu_tui.agent.guardian import NAME
@@ -22,12 +23,9 @@ from cpugpu_tui.timing import compiling
 from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.own_code import examine
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import find
 from cpugpu_tui.workloads.code_workload import CodeWorkload
-from cpugpu_tui.workloads.contract import REGISTRY
-from cpugpu_tui.workloads.own_code import own_code
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler (g++)")
 
@@ -49,18 +47,12 @@ def _without_a_compiler(monkeypatch, tmp_path):
 SOFTMAX = model.Case("softmax", 4, variant="compiled")
 
 
-def loaded(case=SOFTMAX):
-    inputs = find(case.workload).inputs(case.size, torch.float32, torch.Generator().manual_seed(1))
-    return operation(case, inputs, "cpu")
+def loaded(n=4):
+    return operation_of(find("softmax"), n, variant="compiled")
 
 
 def typed(statement, *setup, in_place=False):
-    workload = CodeWorkload(own_code(statement, "\n".join(setup), in_place=in_place))
-    REGISTRY[workload.name] = workload
-    try:
-        return loaded(model.Case(workload.name, 8, variant="compiled"))
-    finally:
-        del REGISTRY[workload.name]
+    return operation_of(typed_workload(statement, *setup, in_place=in_place), 8, variant="compiled")
 
 
 def failure(op):
@@ -97,7 +89,7 @@ def test_the_compilers_first_start_is_a_phase_of_its_own_with_an_estimate(monkey
 
 
 def test_a_reset_for_one_case_does_not_make_another_compile_again():
-    first, other = loaded(), loaded(model.Case("softmax", 5, variant="compiled"))
+    first, other = loaded(), loaded(5)
     for op in (first, other):
         compile_step(op, "cpu", None)
     for op in (first, other, first):

@@ -6,18 +6,15 @@ import threading
 
 import pytest
 import torch
+from tests.helpers.runs.typed_code import operation_of, typed_workload
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import cpugpu_tui.workloads as catalogue
-from cpugpu_tui.model import Case, RunFinished
+from cpugpu_tui.model import RunFinished
 from cpugpu_tui.timing.channel import LineEmitter
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import operation
-from cpugpu_tui.workloads.code_workload import CodeWorkload
-from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.operators import Operators, watched_operators
-from cpugpu_tui.workloads.own_code import own_code
 
 VECTOR = "x = torch.rand(n)"
 SQUARE = "x = torch.rand(n, n)"
@@ -25,13 +22,8 @@ SQUARE = "x = torch.rand(n, n)"
 
 def loaded(statement, *setup, n=64, in_place=False):
     """Return typed code, called once on the CPU as a case is."""
-    workload = CodeWorkload(own_code(statement, "\n".join(setup), in_place=in_place))
-    REGISTRY[workload.name] = workload
-    try:
-        inputs = workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
-        op = operation(Case(workload.name, n), inputs, "cpu")
-    finally:
-        del REGISTRY[workload.name]
+    workload = typed_workload(statement, *setup, in_place=in_place)
+    op = operation_of(workload, n)
     op.step(*op.inputs)
     return op, workload
 

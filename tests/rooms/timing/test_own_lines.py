@@ -5,8 +5,8 @@ import sys
 from collections import Counter
 
 import pytest
-import torch
 from tests.helpers.runs.recorder import Recorder, SpiedMachine, plan_of
+from tests.helpers.runs.typed_code import operation_of, typed_workload
 
 from cpugpu_tui.model import Case, DeviceSampled, KernelsProfiled, LinesProfiled, Progressed
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, MOST_LINES, OUTSIDE, SMALL, WAIT, WORK
@@ -15,9 +15,6 @@ from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.last_passes import profile_lines
 from cpugpu_tui.timing.own_lines import LineOperators, reason_of
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.timers.timed_operation import operation
-from cpugpu_tui.workloads.code_workload import CodeWorkload
-from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code
 from cpugpu_tui.workloads.two_implementations import register
 
@@ -84,14 +81,8 @@ def file(tmp_path):
 
 
 def profiled(statement, *setup, n=4, in_place=False, lets=()):
-    workload = CodeWorkload(own_code(statement, "\n".join(setup), lets, in_place=in_place))
-    REGISTRY[workload.name] = workload
-    try:
-        inputs = workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
-        op = operation(Case(workload.name, n), inputs, "cpu")
-    finally:
-        del REGISTRY[workload.name]
-    return own_lines.profile_lines(op, workload, "cpu", None)
+    workload = typed_workload(statement, *setup, lets=lets, in_place=in_place)
+    return own_lines.profile_lines(operation_of(workload, n), workload, "cpu", None)
 
 
 def line(found, text):
@@ -227,10 +218,7 @@ def test_lines_come_after_every_time_and_before_the_kernels():
     plan = dataclasses.replace(plan, cases=(Case("matmul", 64), Case(code.name, 64), Case(code.name, 128)))
     register(plan.codes)
     recorder = Recorder()
-    try:
-        assert Scheduler(plan, LineMachine(plan, recorder), recorder, Control()).run() == "done"
-    finally:
-        del REGISTRY[code.name]
+    assert Scheduler(plan, LineMachine(plan, recorder), recorder, Control()).run() == "done"
     kinds = [type(event) for event in recorder.of(DeviceSampled, LinesProfiled, KernelsProfiled)]
     assert kinds == sorted(kinds, key=[DeviceSampled, LinesProfiled, KernelsProfiled].index)
     assert [(event.case, event.device) for event in recorder.of(LinesProfiled)] == [

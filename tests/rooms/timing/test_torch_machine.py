@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from tests.helpers.runs.typed_code import operation_of, typed_workload
 
 from cpugpu_tui.agent.main import facts
 from cpugpu_tui.errors import UnfitError
@@ -11,13 +12,9 @@ from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing import torch_devices, torch_machine
 from cpugpu_tui.timing.result_check import check_results
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.timing.torch_devices import resolve, tensors_in, why_no_gpu
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import find
-from cpugpu_tui.workloads.code_workload import CodeWorkload
-from cpugpu_tui.workloads.contract import REGISTRY
-from cpugpu_tui.workloads.own_code import own_code
 
 MATMUL = Case("matmul", 32)
 
@@ -118,18 +115,15 @@ def test_a_dot_product_near_zero_is_no_mismatch(machine):
 @pytest.fixture
 def ordered(machine):
     """What checks a result of typed code on an input in which three numbers are equal."""
-    made = CodeWorkload(own_code("x.sort()", "x = torch.tensor([3.0, 1.0, 1.0, 1.0, 2.0])"))
-    other = CodeWorkload(own_code("x.argsort()", "x = torch.tensor([3.0, 1.0, 1.0, 1.0, 2.0])"))
-    REGISTRY.update({each.name: each for each in (made, other)})
+    made, other = (typed_workload(each, "x = torch.tensor([3.0, 1.0, 1.0, 1.0, 2.0])")
+                   for each in ("x.sort()", "x.argsort()"))  # fmt: skip
 
     def check(result):
         workload = other if isinstance(result, torch.Tensor) else made
         inputs = workload.inputs(1, torch.float32, torch.Generator().manual_seed(1))
         return machine.check(Case(workload.name, 1), inputs, {"cuda:0": result}, exact=True)
 
-    yield check
-    for each in (made, other):
-        del REGISTRY[each.name]
+    return check
 
 
 RIGHT, PLACES = torch.tensor([1.0, 1.0, 1.0, 2.0, 3.0]), torch.tensor([2, 1, 3, 4, 0])
@@ -149,15 +143,8 @@ def test_equal_numbers_may_be_sorted_in_any_order(ordered):
 )
 def test_typed_code_with_values_and_indices_agrees_with_its_float64_reference(statement):
     """What was kept of the result had lost its names, and its indices were compared with nothing."""
-    workload = CodeWorkload(own_code(statement, "x = torch.rand(n, n)"))
-    REGISTRY[workload.name] = workload
-    try:
-        case = Case(workload.name, 8)
-        inputs = workload.inputs(8, torch.float32, torch.Generator().manual_seed(1))
-        op = operation(case, inputs, "cpu")
-        check = check_results(case, inputs, {"cuda:0": op.to_check(op.step(*op.inputs))}, exact=True)
-    finally:
-        del REGISTRY[workload.name]
+    op = operation_of(typed_workload(statement, "x = torch.rand(n, n)"), 8)
+    check = check_results(op.case, op.inputs, {"cuda:0": op.to_check(op.step(*op.inputs))}, exact=True)
     assert check.error <= check.tolerance
 
 

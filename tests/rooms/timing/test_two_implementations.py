@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.helpers.runs.typed_code import operation_of
 
 from cpugpu_tui.model import Case, CaseFailed, Event
+from cpugpu_tui.timing.channel import CallEmitter
 from cpugpu_tui.timing.last_passes import profile_cases
 from cpugpu_tui.timing.result_check import check_sides, examine_side, is_stream_seen, library_of
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.workloads.containers import as_tensor
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code, two_sides
@@ -27,14 +28,6 @@ GPU = "cuda:0"
 SETUP = "x = np.random.rand(n, n)"
 
 
-@pytest.fixture(autouse=True)
-def registry():
-    known = dict(REGISTRY)
-    yield
-    REGISTRY.clear()
-    REGISTRY.update(known)
-
-
 def pair(cpu, gpu, setup=SETUP):
     workload = TwoImplementations(two_sides(own_code(cpu, setup), own_code(gpu, setup)))
     REGISTRY[workload.name] = workload
@@ -42,8 +35,7 @@ def pair(cpu, gpu, setup=SETUP):
 
 
 def loaded(workload, device, n=8):
-    generator = torch.Generator().manual_seed(1)
-    op = operation(Case(workload.name, n), workload.inputs(n, torch.float32, generator), device)
+    op = operation_of(workload, n, device)
     op.step(*op.inputs)
     return op
 
@@ -158,19 +150,11 @@ def test_text_is_no_array_and_the_library_is_that_of_the_result():
 def test_an_implementation_that_ran_no_kernel_is_refused_by_name():
     workload = pair("x @ x", "x.dot(x)")
     case, events = Case(workload.name, 8), list[Event]()
-
-    class Emitted(list[Event]):
-        def __call__(self, event):
-            events.append(event)
-
-        def flush(self):
-            """Do nothing."""
-
     timer = SimpleNamespace(load=lambda _case, _inputs: loaded(workload, GPU), kernels=lambda _op: None)
     machine: Any = SimpleNamespace(
         devices=[SimpleNamespace(name=GPU, is_cpu=False)], timer=lambda _name: timer, make_inputs=lambda _case: (),
     )  # fmt: skip
-    profile_cases([case], machine, Emitted(), lambda: False)  # type: ignore[arg-type]
+    profile_cases([case], machine, CallEmitter(events.append), lambda: False)  # type: ignore[arg-type]
     failed = [event for event in events if isinstance(event, CaseFailed)]
     assert [(each.kind, each.message) for each in failed] == [
         ("refused", "x.dot(x) never used the GPU: no kernel ran in a call.")

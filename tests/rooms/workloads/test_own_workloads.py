@@ -13,7 +13,7 @@ from cpugpu_tui.model import CaseFinished, CasesChosen, Check
 from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.workloads import own_files
-from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
+from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_files import load, load_file
 
 DOCUMENT = ROOT / "docs" / "own-workloads.md"
@@ -50,16 +50,6 @@ class Gelu(Workload):
 '''
 
 REGISTER = "from cpugpu_tui.workloads.contract import REGISTRY\nREGISTRY"
-
-
-@pytest.fixture(autouse=True)
-def _registry():
-    """Restore the registry after each test."""
-    workloads, sources = dict(REGISTRY), dict(SOURCES)
-    yield
-    for kept, now in ((workloads, REGISTRY), (sources, SOURCES)):
-        now.clear()
-        now.update(kept)
 
 
 @pytest.fixture

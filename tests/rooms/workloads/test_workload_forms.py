@@ -12,7 +12,6 @@ from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import Costs, Workload, find
 from cpugpu_tui.workloads.containers import bytes_in
-from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 from cpugpu_tui.workloads.own_files import load_file
 
 FILE = ROOT / "tests" / "helpers" / "runs" / "workload_forms.py"
@@ -21,13 +20,7 @@ Spoil = Callable[[Any], Any]
 
 @pytest.fixture(autouse=True)
 def _forms():
-    """Load the file, and restore the registry after each test."""
-    workloads, sources = dict(REGISTRY), dict(SOURCES)
     load_file(str(FILE))
-    yield
-    for kept, now in ((workloads, REGISTRY), (sources, SOURCES)):
-        now.clear()
-        now.update(kept)
 
 
 def checked(name, spoil=lambda result: result, *, exact=True, devices=1):

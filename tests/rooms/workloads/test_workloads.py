@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from cpugpu_tui.model import ITEMSIZE_BYTES, torch_dtype
-from cpugpu_tui.workloads import PRESETS, Workload, contract, find, workload
+from cpugpu_tui.workloads import PRESETS, Workload, find, workload
 from cpugpu_tui.workloads.containers import moved
-from cpugpu_tui.workloads.contract import REGISTRY
 
 NAMES = ["matmul", "vector-dot"]
 
@@ -131,16 +130,7 @@ def test_every_preset_names_what_there_is_and_says_what_its_small_scale_leaves_o
 # ------------------------------------------------------------------ a person's own
 
 
-@pytest.fixture
-def registry(monkeypatch):
-    """A copy of the registry that a test may change."""
-    copy = dict(REGISTRY)
-    monkeypatch.setattr(contract, "REGISTRY", copy)
-    monkeypatch.setattr("cpugpu_tui.workloads.registry.REGISTRY", copy)
-    return copy
-
-
-def test_a_workload_of_two_functions_is_enough(registry):
+def test_a_workload_of_two_functions_is_enough():
     @workload
     class Negate(Workload):
         """Minus.
@@ -159,7 +149,6 @@ def test_a_workload_of_two_functions_is_enough(registry):
     info = find("negate").info()
     assert (info.name, info.summary, info.variants) == ("negate", "Minus.", ("default",))
     assert find("negate").variant("default")(torch.ones(1)).item() == -1
-    assert "negate" not in REGISTRY
 
 
 @pytest.mark.parametrize(("device", "waits"), [("cpu", True), ("cuda:0", False), ("cuda", False), ("meta", True)])
