@@ -97,6 +97,11 @@ def stderr(piece: bytes, times: int) -> Callable[[Recorded], Lines]:
     return variant
 
 
+def ending(**fields: Any) -> Callable[[Recorded], Lines]:
+    """End the run after its first case."""
+    return lambda r: [*r.until("CaseFinished"), {**DONE, **fields, "seq": 10**6}]
+
+
 def ends(exit_code: int | None, name: str, torn: bytes = b"") -> Callable[[Recorded], Lines]:
     """All up to an event, part of a line, and death."""
 
@@ -202,8 +207,9 @@ VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
     ),
     "unknown-failure": made("CaseFailed", 1, kind="evil", message="m", device=None),
     "chosen-without-a-search": made("CasesChosen", 1, **CHOSEN),
-    "stopped-unasked": lambda r: [*r.until("CaseFinished"), {**DONE, "status": "stopped", "seq": 10**6}],
-    "failed-with-exit-0": lambda r: [*r.until("CaseFinished"), {**DONE, "status": "failed", "seq": 10**6}],
+    "stopped-unasked": ending(status="stopped"),
+    "failed-with-exit-0": ending(status="failed"),
+    "failed-with-exit-5": ending(status="failed", exit_code=5),
     "unknown-status": lambda r: [*r.until("RunFinished"), {**DONE, "status": "victory", "seq": 10**6}],
     "done-with-exit-99": lambda r: r.with_first("RunFinished", exit_code=99),
     # numbers

@@ -55,6 +55,10 @@ def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent
     assert held >= 0.98 * len(changes)
 
 
+def test_of_several_cases_that_changed_each_needs_less_certainty():
+    assert compare.shared_level((1e-9, 1e-9, 0.9), 3) == pytest.approx(2 * compare.FALSE_SHARE / 3)
+
+
 def test_equal_series_whose_cases_differ_in_noise_or_have_two_modes_are_rarely_called_different():
     """5 of 800 comparisons with unequal noise, 3 of 800 with two modes and 8 runs on each side."""
     alarms = 0

@@ -50,6 +50,13 @@ def test_independent_values_have_the_interval_of_the_sign_test(count):
     assert ordered[-rank - 2] <= interval.high <= ordered[-rank - 1]
 
 
+@pytest.mark.parametrize("count", range(MIN_ROUNDS, 9))
+def test_few_values_have_an_interval_around_all_but_their_extremes(count):
+    values = series(random.Random(count), 0.0, count)
+    interval, ordered = median_interval(values, UNCORRELATED), sorted(values)
+    assert interval.low < ordered[1] < ordered[-2] < interval.high
+
+
 @pytest.mark.parametrize("count", range(MIN_ROUNDS))
 def test_five_values_cannot_have_95_percent(count):
     assert median_interval([1.0] * count) is None

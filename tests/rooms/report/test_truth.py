@@ -1,14 +1,16 @@
 """What reports of drawn machines say is true, and more rounds never take a part of an answer in silence."""
 
+from dataclasses import replace
+
 from tests.helpers.runs.drawn_machines import CONDITIONS, KINDS, SPOKEN, drawn, judged
-from tests.helpers.runs.recorder import state_events
+from tests.helpers.runs.recorder import QUICK, plan_of, state_events, state_of, swept
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import DeviceSampled
 from cpugpu_tui.render.crossover_words import who_wins
-from cpugpu_tui.report.report import report
-from cpugpu_tui.report.segments import CONTRADICTED, NOT_DECIDED, UP_TO, WITHIN
+from cpugpu_tui.report.report import decomposition_of, report
+from cpugpu_tui.report.segments import CONTRADICTED, NO_CORE, NOT_DECIDED, UP_TO, WITHIN
 from cpugpu_tui.state.state import RunState
 
 
@@ -48,3 +50,21 @@ def test_with_more_rounds_an_answer_grows_or_names_the_sizes_that_it_takes_back(
                     if size.winner is not None:
                         winners[found.key, size.size] = size.winner
     assert 0 < contradicted < taken_back
+
+
+def test_a_row_without_a_result_has_a_reason_and_no_winner():
+    """If its results differ, the parts of a call are not told either."""
+    plan = plan_of(32, 64, 128, simulation=replace(QUICK, starved_share=0.4, starved_size=64, mismatch_size=128))
+    state = state_of(plan, swept(plan)[1])
+    (found,) = report(state).sweeps
+    assert [(size.reason, size.winner) for size in found.resident.sizes[1:]] == [(NO_CORE, None), ("mismatch", None)]
+    well = found.rows[0]
+    assert decomposition_of(well, moved=False)
+    assert decomposition_of(replace(well, status="mismatch"), moved=False) is None
+
+
+def test_one_thread_is_no_condition_of_a_sweep_that_has_only_one():
+    plan = plan_of(32, simulation=QUICK)
+    plan = replace(plan, cases=tuple(replace(case, threads=1) for case in plan.cases))
+    (found,) = report(state_of(plan, swept(plan)[1])).sweeps
+    assert found.one_thread == ()

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,6 +60,17 @@ def test_a_start_beyond_its_limit_ends_as_an_error_with_a_remedy(silent_python, 
             agents.greet()
         assert not agents.pids()
     words(str(raised.value).replace(str(silent_python), "silent.sh"))
+
+
+def test_a_start_that_takes_long_is_told_once_and_ended_at_its_limit():
+    told, waits, ended = [], [], []
+    agent = SimpleNamespace(
+        _start=SimpleNamespace(hello_limit_s=30.0, name="python", on_wait=told.append), _is_reached=False,
+        _is_started=SimpleNamespace(wait=waits.append), _terminate=lambda **_: ended.append(len(waits)),
+    )  # fmt: skip
+    AgentProcess._watch_start(agent)
+    assert told == ["Waiting for python to answer, at most 30 s."]
+    assert ended == [30]
 
 
 def test_an_agent_tells_that_its_interpreter_works_before_it_imports_torch():

@@ -181,6 +181,7 @@ def test_a_usable_gpu_counts_before_a_newer_torch():
     )  # fmt: skip
     assert better_than(cpu, (cpu, old, new)) == new
     assert better_than(None, (cpu,)) == cpu, "any torch is more than none"
+    assert better_than(None, (old, Interpreter("/e", "2.8.1rc1+cu126", True), new)) == new, "a version may have letters"
     assert better_than(Interpreter("/d", "2.6.0", False), (cpu,)) is None, "newer, and no GPU either"
     assert better_than(old, (new,)) is None, "it can use the GPU already"
     assert better_than(None, ()) is None

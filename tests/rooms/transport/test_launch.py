@@ -17,9 +17,11 @@ from tests.helpers.runs.recorder import QUICK, plan_of
 
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.agent.main import EXIT_BROKEN, EXIT_CONTROLLER_GONE
+from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import CaseFinished, Hello, Progressed, RunFinished
 from cpugpu_tui.transport import agent_output
+from cpugpu_tui.transport.agent_command import host_start
 from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
@@ -85,6 +87,11 @@ def test_it_can_be_ended_at_any_time(agent, at_once, number):
 
 def test_an_exit_code_that_is_no_signal_is_a_number():
     assert AgentExited(-200).manner.endswith(" -200")
+
+
+def test_a_shell_of_another_machine_reports_a_signal_as_128_and_its_number():
+    there = host_start(Host("n1", "local"), (), {}, lambda: None, 20.0)
+    assert [there.seen_here(code) for code in (0, 1, 128, 129, 137, 255)] == [0, 1, 128, -1, -9, 255]
 
 
 def test_suspended_agents_stand_still_and_go_on(agents, agent):
