@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,8 @@ import pytest
 from tests.helpers.app.answered import use_event_loop
 from tests.helpers.command_line import CommandLine, forget, registered, start_in_threads
 from tests.helpers.golden import WORDS, GoldenWords
+
+from cpugpu_tui.store import Store
 
 # The same examples on every machine, and no verdict on how long one takes: CI machines share their cores.
 UNHURRIED = (hypothesis.HealthCheck.too_slow,)
@@ -78,6 +81,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def cpugpu(tmp_path: Path) -> CommandLine:
     """`cpugpu-tui` in a process of its own, its history in this test's folder."""
     return CommandLine(tmp_path / "history.db")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty history."""
+    with closing(Store.open(tmp_path / "results.db")) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -207,11 +208,8 @@ def second_run_lines() -> Iterator[Line]:
 
 def events_of(database: Path) -> list[object]:
     """Return the events of the newest run."""
-    store = Store.open(database)
-    try:
+    with closing(Store.open(database)) as store:
         return list(store.load(store.find("latest")))
-    finally:
-        store.close()
 
 
 def first_ms(events: list[object], kind: type[RunStarted | CaseStarted], since_ns: int) -> float:

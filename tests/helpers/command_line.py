@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import select
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -164,6 +166,14 @@ def start_in_threads(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Agents, "_start", started)
     patch.setattr(AgentThread, "_hold", lambda agent, event: agent.messages.put(event))  # it waits for its turn
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Wait for what other processes do, where no event tells of it."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < ends_s, inspect.getsource(happened).strip()
+        time.sleep(0.01)
 
 
 def next_event(process: subprocess.Popen[bytes], wanted: Callable[[Event], bool]) -> Event:

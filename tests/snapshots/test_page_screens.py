@@ -2,7 +2,8 @@
 
 import pytest
 from tests.helpers.app.fake_run import settled
-from tests.snapshots.test_screens import done, idle, picture
+from tests.helpers.app.looking import done_run
+from tests.snapshots.test_screens import idle, picture
 
 __all__ = ["picture"]
 
@@ -17,7 +18,7 @@ async def form(pilot):
 
 def then_press(key):
     async def act(pilot):
-        await done(pilot)
+        await done_run(pilot)
         await pilot.press(key)
         await settled(pilot, lambda: len(pilot.app.screen_stack) > 1)
         await pilot.app.workers.wait_for_complete()  # a thread loads what the chart is drawn with

@@ -1,8 +1,5 @@
 """Pictures of the screens. Look at them before you renew them with `make snapshots`."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import pytest
 from tests.helpers.app.fake_run import (
     DEVICES,
@@ -17,7 +14,7 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
-from textual.pilot import Pilot
+from tests.helpers.app.looking import done_run
 
 from cpugpu_tui.model import CaseFailed, DevicesFound, Progressed, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -26,7 +23,6 @@ from cpugpu_tui.ui.keys import Situation
 
 SIZES = [(80, 24), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
 EACH_SIZE = pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
-Act = Callable[[Pilot[Any]], Awaitable[None]]
 
 
 @pytest.fixture
@@ -42,12 +38,6 @@ def picture(snap_compare):
 
 async def idle(pilot):
     await settled(pilot, lambda: pilot.app.state.agent_ready and pilot.app.state.telemetry.latest is not None)
-
-
-async def done(pilot):
-    session = await start_run(pilot)
-    session.put(*whole_sweep(session.plan))
-    await finish(pilot, session)
 
 
 async def running(pilot):
@@ -101,7 +91,7 @@ def test_running(picture, size):
 
 @EACH_SIZE
 def test_done(picture, size):
-    assert picture(done, size)
+    assert picture(done_run, size)
 
 
 @EACH_SIZE

@@ -2,11 +2,11 @@
 
 import pytest
 from tests.helpers.app.fake_run import new_app
-from tests.snapshots.test_screens import done
+from tests.helpers.app.looking import done_run
 
 from cpugpu_tui.ui import themes
 
 
 @pytest.mark.parametrize("theme", sorted(theme.name for theme in themes.load_themes(themes.shipped_folder())[0]))
 def test_theme(snap_compare, theme):
-    assert snap_compare(new_app(theme=theme), terminal_size=(80, 24), run_before=done)
+    assert snap_compare(new_app(theme=theme), terminal_size=(80, 24), run_before=done_run)

@@ -1,9 +1,7 @@
 """A history that takes nothing: the run goes on, stderr says why it is not saved, and the exit code is 4."""
 
-import sqlite3
-from contextlib import closing, contextmanager
-
 import pytest
+from tests.helpers.bench.history_attempt import locked
 from tests.helpers.command_line import FAST, CommandLine, next_event
 
 from cpugpu_tui.cli.running import saving
@@ -12,15 +10,6 @@ from cpugpu_tui.model import CaseFinished, RunFinished
 
 SMALL = ("--size", "16,64", "--rounds", "5", "--simulate", FAST)
 RUN = ("run", "matmul", *SMALL)
-
-
-@contextmanager
-def locked(path):
-    """Hold the write lock of a database, as another program would."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
 
 
 @pytest.fixture

@@ -1,15 +1,12 @@
 """The controller works in an environment without torch; what needs torch says in one sentence how to get it."""
 
 import os
-from collections.abc import Callable
 
 import pytest
 from tests.demo.record import packed
-from tests.helpers.command_line import FAST, Outcome
+from tests.helpers.command_line import FAST
 
 from cpugpu_tui.demo.recording import shipped
-
-Call = Callable[..., Outcome]
 
 
 @pytest.fixture

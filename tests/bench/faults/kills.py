@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.bench.ratios import table
-from tests.helpers.command_line import COMMAND, CommandLine, agents_of, events_of
+from tests.helpers.command_line import COMMAND, CommandLine, agents_of, events_of, until
 
 from cpugpu_tui.model import CaseFailed, CaseFinished
 
@@ -185,10 +185,10 @@ def kill_command(outcome: Outcome, command: CommandLine) -> None:
             *words, "--simulate", MACHINE.format(kill.gpus), stdout=out.fileno(), stderr=subprocess.DEVNULL
         )
     with process:
-        until(lambda: b"DevicesFound" in log.read_bytes(), "the run did not start")
+        until(lambda: b"DevicesFound" in log.read_bytes())
         time.sleep(kill.moment_s)
         if is_agent:
-            until(lambda: bool(agents_of(process)) or process.poll() is not None, "no agent was started")
+            until(lambda: bool(agents_of(process)) or process.poll() is not None)
         target = agents_of(process)[0] if is_agent else process.pid
         if kill.is_suspended:
             os.kill(target, signal.SIGSTOP)
@@ -287,15 +287,6 @@ def look_at_history(outcome: Outcome, command: CommandLine) -> None:
         outcome.expect(
             shown.code == 0 and bool(shown.out), f"show {run['number']}: exit code {shown.code}: {shown.err}"
         )
-
-
-def until(happened: Callable[[], bool], otherwise: str) -> None:
-    """Wait until `happened()`; raise TimeoutError(otherwise) after `PATIENCE_S`."""
-    ends_s = time.monotonic() + PATIENCE_S
-    while not happened():
-        if time.monotonic() > ends_s:
-            raise TimeoutError(otherwise)
-        time.sleep(0.01)
 
 
 if __name__ == "__main__":

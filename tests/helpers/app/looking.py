@@ -7,7 +7,7 @@ what must be on it is waited for with `reads`.
 import time
 from typing import Any
 
-from tests.helpers.app.fake_run import PATIENCE_S, finish, start_run, whole_sweep
+from tests.helpers.app.fake_run import PATIENCE_S, FakeSession, finish, settled, start_run, whole_sweep
 from tests.helpers.app.states import joined
 from textual.pilot import Pilot
 
@@ -33,6 +33,17 @@ def shown(pilot: Pilot[Any]) -> list[str]:
 def screen_lines(pilot: Pilot[Any]) -> list[str]:
     """Return the lines of the screen as text."""
     return [strip.text for strip in pilot.app.screen._compositor.render_strips()]
+
+
+def said(pilot: Pilot[Any]) -> str:
+    """Return what the screen says, lines joined and frames left out."""
+    return " ".join(" ".join(line.replace("│", " ") for line in screen_lines(pilot)).split())
+
+
+async def session_of(pilot: Pilot[Any], count: int = 1) -> FakeSession:
+    """Wait until so many runs were begun; return the last one's session."""
+    await settled(pilot, lambda: len(pilot.app.backend.sessions) >= count and pilot.app.gate.held)
+    return pilot.app.backend.sessions[-1]
 
 
 async def reads(pilot: Pilot[Any], *sentences: str) -> list[str]:

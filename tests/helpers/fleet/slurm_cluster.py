@@ -5,16 +5,15 @@ import secrets
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+from tests.helpers.command_line import until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo", "scontrol", "scancel")
 NODES, GPUS_EACH = ("cpugpu-n1", "cpugpu-n2", "cpugpu-n3"), 2
-READY_WITHIN_S = 40.0
 
 
 def why_not() -> str:
@@ -89,7 +88,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     """Start it and yield the variables by which Slurm's commands find it; all of it is gone at the end.
 
     Raises:
-        RuntimeError: it does not start.
+        AssertionError: it does not start.
     """
     folder.chmod(0o755)  # munged refuses a folder that others may write to
     configure(folder)
@@ -110,11 +109,11 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
         start("munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}",
               f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed",
               "--num-threads=2")  # fmt: skip
-        wait_until(lambda: (folder / "munge.socket").exists(), "munged")
+        until(lambda: (folder / "munge.socket").exists())
         start("slurmctld", "-D", "-f", f"{folder}/slurm.conf")
         for node in NODES:
             start("slurmd", "-D", "-N", node, "-f", f"{folder}/slurm.conf")
-        wait_until(lambda: idle(environment) == len(NODES), "the nodes")
+        until(lambda: idle(environment) == len(NODES))
         yield {"SLURM_CONF": environment["SLURM_CONF"]}
     finally:
         for each in reversed(started):
@@ -143,11 +142,3 @@ def end_steps(configuration: str) -> None:
 def idle(environment: dict[str, str]) -> int:
     told = subprocess.run(["sinfo", "-h", "-N", "-o", "%N %t"], env=environment, capture_output=True, text=True)
     return sum(line.split()[-1:] == ["idle"] for line in told.stdout.splitlines())
-
-
-def wait_until(has_come, what: str) -> None:  # type: ignore[no-untyped-def]
-    deadline_s = time.monotonic() + READY_WITHIN_S
-    while not has_come():
-        if time.monotonic() > deadline_s:
-            raise RuntimeError(f"{what} did not come up within {READY_WITHIN_S:g} s")
-        time.sleep(0.1)  # other programs' daemons have no event to wait for

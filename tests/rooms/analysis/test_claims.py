@@ -14,7 +14,6 @@ from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, G
 from cpugpu_tui.decide.comparison import UNDECIDED as NO_WINNER
 from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.store import Store
 from cpugpu_tui.workloads import find
 
 US, MS, S = 1e3, 1e6, 1e9
@@ -267,13 +266,6 @@ def test_only_finished_rows_of_float32_with_all_threads_count():
     assert [each.key for each in found] == [("matmul", "default", 64)]
     assert found[0].comparison is not None
     assert (found[0].comparison.verdict, found[0].source) == (GPU_WINS, "this run")
-
-
-@pytest.fixture
-def store(tmp_path):
-    opened = Store.open(tmp_path / "results.db")
-    yield opened
-    opened.close()
 
 
 def save(store, plan, cpu_ns, gpu_ns):

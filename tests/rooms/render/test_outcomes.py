@@ -1,18 +1,9 @@
 """The result of a saved run in a few words: who wins, and the change against the run before."""
 
-from contextlib import closing
-
 import pytest
 from tests.helpers.app.saved_runs import stream
 
 from cpugpu_tui.render.outcomes import MOST_CASES, Outcome, affordable, outcome_of
-from cpugpu_tui.store import Store
-
-
-@pytest.fixture
-def store():
-    with closing(Store.in_memory()) as store:
-        yield store
 
 
 def times(cases, rounds=8):

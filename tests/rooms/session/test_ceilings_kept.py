@@ -1,6 +1,5 @@
 """Peak rates of a calibration are saved for later runs on the same machine and torch build; saved runs replay."""
 
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ from tests.helpers.runs.scripted import HELLO, ListStore, ScriptedAgent, session
 
 from cpugpu_tui import model
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.store import Store
 
 CEILINGS = model.Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,
@@ -34,12 +32,6 @@ def calibrating(plan):
         model.CeilingsMeasured(ceilings=CEILINGS),
         model.RunFinished(status="done"),
     ]
-
-
-@pytest.fixture
-def store(tmp_path):
-    with closing(Store.open(tmp_path / "results.db")) as store:
-        yield store
 
 
 def run(plan, agent, store=None):

@@ -1,7 +1,5 @@
 """The interval of one start from earlier starts of the same case in the history."""
 
-from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -17,16 +15,8 @@ from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import starts_sentence, starts_text
 from cpugpu_tui.report.report import covers_starts
 from cpugpu_tui.state.folding import folded, measured
-from cpugpu_tui.store import Store
 
 VARIED = replace(QUICK, cpu_start=0.14, gpu_start=0.10)
-Words = Callable[[str], None]
-
-
-@pytest.fixture
-def store():
-    with closing(Store.in_memory()) as found:
-        yield found
 
 
 def run(store, plan, seed):

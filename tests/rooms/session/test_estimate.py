@@ -20,7 +20,6 @@ from cpugpu_tui.session.estimate import (
     likeness,
 )
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.store import Store
 from cpugpu_tui.store import reading as timed_module
 from cpugpu_tui.store.reading import TimedRun
 from cpugpu_tui.timing.warm_up import least_device_ns
@@ -161,13 +160,6 @@ def test_auto_is_the_cpu_and_the_first_gpu_of_those_reported():
     assert devices_of(replace(PLAN, devices=("auto",)), (CPU,)) == (CPU,)
     assert devices_of(replace(PLAN, devices=("cuda:1",)), (CPU, GPU, second)) == (second,)
     assert devices_of(replace(PLAN, devices=("cuda:7",)), (CPU, GPU)) is None
-
-
-@pytest.fixture
-def store(tmp_path):
-    found = Store.open(tmp_path / "results.db")
-    yield found
-    found.close()
 
 
 def test_the_history_tells_it(store):

@@ -1,7 +1,6 @@
 """Every result carries the machine it was made on: each value, or its reason (issue 5, point 2)."""
 
 import re
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,6 @@ from cpugpu_tui.machine.device_state import BY_CASE, BY_COUNTER, BY_MASK, Thrott
 from cpugpu_tui.state.condition import condition
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store import Store
 
 PLAN = plan_of(64)
 CASE = PLAN.cases[0]
@@ -128,12 +126,6 @@ def test_all_of_it_comes_out_of_a_run_on_a_planted_machine():
 
 
 # ------------------------------------------------------------------ saved, and as JSON
-
-
-@pytest.fixture
-def store(tmp_path):
-    with closing(Store.open(tmp_path / "results.db")) as opened:
-        yield opened
 
 
 def test_a_saved_run_says_the_same_of_its_machine(store):

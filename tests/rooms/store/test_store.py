@@ -51,12 +51,6 @@ def save(store, stream):
     return number
 
 
-@pytest.fixture
-def store(tmp_path):
-    with closing(Store.open(tmp_path / "results.db")) as store:
-        yield store
-
-
 # ------------------------------------------------------------------ streams
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -18,12 +18,6 @@ FACTS = {"hostname": "node1", "cpu": "Some CPU", "torch": "2.11", "argv": ["run"
 GPU = model.Device("cuda:0", "Some GPU", "GPU-1", 2**34)
 
 
-@pytest.fixture
-def store(tmp_path):
-    with closing(Store.open(tmp_path / "results.db")) as opened:
-        yield opened
-
-
 def stream(run_id, series_id="s1", *, done=True, name="matmul"):
     """Return a run of one finished, one failed and one chosen case, as a store returns it."""
     plan = model.Plan(name, (SMALL, LARGE))

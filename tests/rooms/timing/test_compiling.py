@@ -44,9 +44,6 @@ def _without_a_compiler(monkeypatch, tmp_path):
     torch.set_num_threads(before)
 
 
-SOFTMAX = model.Case("softmax", 4, variant="compiled")
-
-
 def loaded(n=4):
     return operation_of(find("softmax"), n, variant="compiled")
 

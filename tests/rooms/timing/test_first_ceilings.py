@@ -1,7 +1,6 @@
 """Calibration after a machine's first run: once, within its time limit, and without affecting results."""
 
 import time
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -17,7 +16,6 @@ from cpugpu_tui.session.session import CEILINGS_S
 from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store import Store
 from cpugpu_tui.timing import calibrate
 from cpugpu_tui.timing import calibrate as calibration
 from cpugpu_tui.timing.channel import Control
@@ -148,12 +146,6 @@ def dying(plan):
     """All cases succeed, then the agent dies in the calibration."""
     step = model.Progressed(case="", device="cuda:0", phase=model.CALIBRATION)
     return [*well(plan)[:-1], step, KILLED]
-
-
-@pytest.fixture
-def store(tmp_path):
-    with closing(Store.open(tmp_path / "results.db")) as store:
-        yield store
 
 
 def test_an_agent_is_asked_only_where_the_history_keeps_what_it_finds(store):

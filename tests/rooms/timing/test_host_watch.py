@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from tests.helpers.command_line import until
 
 from cpugpu_tui.machine import cores
 from cpugpu_tui.machine.cores import Waited
@@ -147,14 +148,6 @@ while line := os.read(0, 1):
         pass
 """
 """Reads its stdin. A `b` keeps it busy until a file exists."""
-
-
-def until(wanted):
-    """Wait for a state of another process, at most 20 s."""
-    ends_s = time.monotonic() + 20
-    while not wanted():
-        assert time.monotonic() < ends_s
-        time.sleep(0.001)
 
 
 def test_the_pause_after_events_ends_when_their_reader_sleeps_again(tmp_path):

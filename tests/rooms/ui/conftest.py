@@ -1,16 +1,12 @@
 """Fixtures of the app's tests."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.store import Store
-
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty history."""
-    with closing(Store.open(tmp_path / "results.db")) as store:
-        yield store
+def environment(tmp_path: Path) -> dict[str, str | None]:
+    """Folders of this test, without variables that configure the app."""
+    folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
+    return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}

@@ -86,13 +86,6 @@ def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width):
 # ------------------------------------------------------------------ the command
 
 
-@pytest.fixture
-def environment(tmp_path):
-    """Folders of this test, without variables that configure the app."""
-    folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
-    return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}
-
-
 def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(tmp_path, environment):
     command = [sys.executable, "-m", "cpugpu_tui", "--replay", FAKE]
     with PtyApp(command, env=environment) as app:

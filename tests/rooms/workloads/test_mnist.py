@@ -4,8 +4,6 @@ import gzip
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,8 +145,6 @@ def test_a_network_that_learns_wrong_is_noticed(monkeypatch):
 
 
 # ------------------------------------------------------------------ a person's own files
-
-Spoil = Callable[[Path], None]
 
 
 def write_idx(folder, count=20, suffix="", **more):

@@ -1,8 +1,5 @@
 """Forms of a workload class: what it need not define, and that a wrong result of each form is noticed."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from tests.helpers.command_line import ROOT
@@ -15,7 +12,6 @@ from cpugpu_tui.workloads.containers import bytes_in
 from cpugpu_tui.workloads.own_files import load_file
 
 FILE = ROOT / "tests" / "helpers" / "runs" / "workload_forms.py"
-Spoil = Callable[[Any], Any]
 
 
 @pytest.fixture(autouse=True)

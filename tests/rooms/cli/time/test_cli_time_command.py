@@ -3,12 +3,12 @@
 import shlex
 import signal
 import sys
-import time
-from pathlib import Path
 
 import pytest
+from tests.helpers.command_line import until
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.machine.processes import is_running
 from cpugpu_tui.model import CodeTraced, DeviceSampled
 
 HERE = ("--device", "cpu", "--rounds", "2")
@@ -79,26 +79,12 @@ def test_no_process_of_a_command_outlives_the_run(cpugpu, tmp_path, number, code
     file = tmp_path / "pid"
     hang = f"import os, time; os.setsid(); open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     run = cpugpu.start("time", *HERE, "--", "sh", "-c", f"{shlex.join((*PYTHON, hang))}; true")
-    wait_until(lambda: file.exists() and file.read_text() != "")
+    until(lambda: file.exists() and file.read_text() != "")
     run.send_signal(number)
     assert run.wait(60) == code
     run.communicate()
     pid = int(file.read_text())
-    wait_until(lambda: not is_running(pid))
-
-
-def wait_until(is_true):
-    until_s = time.monotonic() + 60
-    while not is_true():  # type: ignore[operator]
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    until(lambda: not is_running(pid))
 
 
 def test_a_command_is_ended_at_the_time_limit_which_says_what_it_would_have_needed(

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.helpers.command_line import PATIENCE_S, Witness, next_event
+from tests.helpers.command_line import PATIENCE_S, Witness, next_event, until
 from tests.helpers.fleet import sshd_server
 from tests.helpers.fleet.fleet_command import fleet, inventory, objects, states
-from tests.helpers.fleet.slurm_cluster import wait_until
 from tests.helpers.fleet.sshd_server import host_lines, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT
@@ -77,7 +76,7 @@ def test_two_codes_are_compared_there_and_leave_nothing(cpugpu, tmp_path, node, 
     assert (done.code, done.out) == (EXIT_CASES_FAILED, ""), done.err
     assert "Sending mine.py, old.py, beside.py" in done.err
     assert done.err.count("n = 64: different results: ") == 1, "2 in one file there, 3 in the other"
-    wait_until(lambda: not left_behind(tmp_path), "The removal of its files")  # by guardians, no children of ours
+    until(lambda: not left_behind(tmp_path))  # by guardians, no children of ours
     assert not psutil.Process(node[0].pid).children()
 
 

@@ -9,7 +9,18 @@ import psutil
 import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, Witness
 from tests.helpers.fleet import sshd_server
-from tests.helpers.fleet.fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, lines_of, objects, states
+from tests.helpers.fleet.fleet_command import (
+    LONG,
+    QUICK,
+    agents_below,
+    all_timing,
+    ends,
+    fleet,
+    inventory,
+    lines_of,
+    objects,
+    states,
+)
 from tests.helpers.fleet.sshd_server import host_lines, key, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -32,12 +43,6 @@ def defaults():
 def any_name(node):
     """Return ssh options by which a host of any name is this server."""
     return ["-o", "HostName=127.0.0.1", "-o", f"HostKeyAlias=[127.0.0.1]:{node.port}"]
-
-
-def agents_of_node(node):
-    """Return the agents below the server: those on the host."""
-    below = psutil.Process(node.pid).children(recursive=True)
-    return [each.pid for each in below if "--alive" in each.cmdline() and each.name().startswith("python")]
 
 
 def test_a_host_behind_ssh_needs_nothing_of_ours(cpugpu, tmp_path, node):
@@ -110,7 +115,7 @@ def test_an_agent_that_somebody_ends_on_one_of_three_hosts_costs_one_case(cpugpu
     long = ("matmul", "--size", "64,128,256", "--rounds", "8", "--simulate", f"{FAST},pace=1")
     with cpugpu.start("fleet", "run", "-H", hosts, *long, "--json") as process:
         all_timing(process, names)
-        os.kill(agents_of_node(node)[0], by)
+        os.kill(agents_below(node)[0], by)
         told = list(lines_of(process))
         assert process.wait(PATIENCE_S) == EXIT_CASES_FAILED
     (failure,) = [each for each in told if each["event"] == "CaseFailed"]
@@ -129,7 +134,7 @@ def test_an_agent_goes_with_whoever_it_works_for(cpugpu, tmp_path, node, whom):
     hosts = inventory(tmp_path, defaults() + host_lines("127.0.0.1", node.options()))
     with cpugpu.start("fleet", "run", "-H", hosts, *LONG, "--json") as process:
         all_timing(process, ["127.0.0.1"])
-        agents = [Witness(pid) for pid in agents_of_node(node)]
+        agents = [Witness(pid) for pid in agents_below(node)]
         assert len(agents) == 1
         if whom == "controller":
             process.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,6 @@ from cpugpu_tui.workloads import find
 from cpugpu_tui.workloads.containers import tensors
 
 GPU = Device("cuda:0", "H200")
-Batch = Callable[[int, float], bool]
 """(count, spin) → whether the stream ran dry."""
 
 OP: Any = SimpleNamespace(waits_for_all=False)

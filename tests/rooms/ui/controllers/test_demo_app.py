@@ -212,12 +212,6 @@ async def test_it_ends_on_the_picture_of_the_crossover(short, size):
 # ------------------------------------------------------------------ the command
 
 
-@pytest.fixture
-def environment(tmp_path):
-    folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
-    return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}
-
-
 SPY = """
 import sys
 from cpugpu_tui.__main__ import main

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.helpers.app.fake_run import finish, opened, settled
-from tests.helpers.app.looking import shown, text_of
+from tests.helpers.app.looking import session_of, shown, text_of
 from tests.helpers.app.saved_runs import SWEEP, app_with, begin, list_runs, listed, open_newest, status, stream
 from textual.widgets import OptionList
 
@@ -16,8 +16,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 
 async def again(pilot, count):
     await pilot.press("r")
-    await settled(pilot, lambda: len(pilot.app.backend.sessions) == count and pilot.app.gate.held)
-    return pilot.app.backend.sessions[-1]
+    return await session_of(pilot, count)
 
 
 @pytest.mark.parametrize("opened_first", [True, False], ids=["in the panes", "in the list"])

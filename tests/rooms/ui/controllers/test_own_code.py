@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, settled, whole_sweep
 from tests.helpers.app.fuzz import send_at_once
-from tests.helpers.app.looking import screen_lines, table_of, text_of
+from tests.helpers.app.looking import said, screen_lines, session_of, table_of, text_of
 from tests.helpers.app.saved_runs import app_with, open_newest, status, stream
 from textual.events import Paste
 from textual.widgets import Input
@@ -33,10 +33,6 @@ async def ask_about_newest(pilot):
     await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
 
 
-def said(pilot):
-    return " ".join(" ".join(line.replace("│", " ") for line in screen_lines(pilot)).split())
-
-
 async def open_form(pilot):
     await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("o")
@@ -48,11 +44,6 @@ async def type_in(pilot, **texts):
     for name, text in texts.items():
         pilot.app.screen.query_one(f"#{name}", Input).value = text
     await pilot.pause()
-
-
-async def session_of(pilot, count=1):
-    await settled(pilot, lambda: len(pilot.app.backend.sessions) == count and pilot.app.gate.held)
-    return pilot.app.backend.sessions[-1]  # type: ignore[no-any-return]
 
 
 # ------------------------------------------------------------------ the form

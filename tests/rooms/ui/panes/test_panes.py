@@ -42,10 +42,6 @@ def cells_of(run, index=0):
     return {key: plain(spans) for key, spans in rows.cells(row, look, run).items()}
 
 
-def text_of(lines):
-    return "\n".join(plain(line) for line in lines)
-
-
 # ------------------------------------------------------------------ rows
 
 

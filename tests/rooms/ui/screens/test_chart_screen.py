@@ -14,19 +14,15 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
+from tests.helpers.app.looking import text_of
 
 from cpugpu_tui.report.report import sweep_in
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.chart import ChartPane, ChartScreen
 from cpugpu_tui.ui.chart import drawing as chart
-from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.screens.main import MainScreen
 
 WIDE = (200, 60)
-
-
-def text_of(pilot, selector="#chart"):
-    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 
 async def done_run(pilot):
@@ -37,8 +33,8 @@ async def done_run(pilot):
 
 async def charted(pilot):
     """The chart once it is drawn."""
-    await settled(pilot, lambda: "C CPU" in text_of(pilot))
-    return text_of(pilot)
+    await settled(pilot, lambda: "C CPU" in text_of(pilot, "#chart"))
+    return text_of(pilot, "#chart")
 
 
 def column_of(text, sign):
@@ -70,7 +66,7 @@ async def test_g_opens_the_chart_and_closes_it_and_so_does_esc(words):
 async def test_before_a_run_it_says_what_will_be_here(words):
     async with opened(size=(80, 24)) as pilot:
         await pilot.press("g")
-        words(" ".join(text_of(pilot).split()))
+        words(" ".join(text_of(pilot, "#chart").split()))
 
 
 async def test_w_moves_the_marker_and_the_answer_says_where_to(words):
@@ -88,7 +84,7 @@ async def test_w_moves_the_marker_and_the_answer_says_where_to(words):
             await pilot.press("w")
             if pilot.app.state.what_if == "resident":
                 break
-        assert column_of(text_of(pilot), "X") < moved
+        assert column_of(text_of(pilot, "#chart"), "X") < moved
         await pilot.press("g")
         assert text_of(pilot, "#answer") == before
 
@@ -100,12 +96,12 @@ async def test_capital_x_and_y_make_the_axes_even_and_logarithmic_again():
         first = await charted(pilot)
         assert "X linear sizes" in text_of(pilot, "#page-keys")
         await pilot.press("X")
-        assert "linear sizes" in text_of(pilot)
+        assert "linear sizes" in text_of(pilot, "#chart")
         assert "X log sizes" in text_of(pilot, "#page-keys")
         await pilot.press("Y")
-        assert "linear times" in text_of(pilot)
+        assert "linear times" in text_of(pilot, "#chart")
         await pilot.press("X", "Y")
-        assert text_of(pilot) == first
+        assert text_of(pilot, "#chart") == first
 
 
 async def test_j_and_k_move_the_line_of_the_highlighted_row():
@@ -113,11 +109,11 @@ async def test_j_and_k_move_the_line_of_the_highlighted_row():
         await done_run(pilot)
         await pilot.press("home", "g")
         first, second = (case.size for case in pilot.app.state.run.run.plan.cases[:2])
-        await settled(pilot, lambda: f"n = {first:,}, CPU" in text_of(pilot))
+        await settled(pilot, lambda: f"n = {first:,}, CPU" in text_of(pilot, "#chart"))
         await pilot.press("j")
-        await settled(pilot, lambda: f"n = {second:,}, CPU" in text_of(pilot))
+        await settled(pilot, lambda: f"n = {second:,}, CPU" in text_of(pilot, "#chart"))
         await pilot.press("k")
-        await settled(pilot, lambda: f"n = {first:,}, CPU" in text_of(pilot))
+        await settled(pilot, lambda: f"n = {first:,}, CPU" in text_of(pilot, "#chart"))
 
 
 @pytest.mark.parametrize(
@@ -150,20 +146,20 @@ async def test_it_has_the_free_part_of_the_timings_and_stands_beside_the_table_i
 async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size):
     async with opened(size=size) as pilot:
         session = await start_run(pilot)
-        await settled(pilot, lambda: "first finished row" in " ".join(text_of(pilot).split()))
+        await settled(pilot, lambda: "first finished row" in " ".join(text_of(pilot, "#chart").split()))
         cases = session.plan.cases
         for count, case in enumerate(cases[:4], 1):
             session.put(*timed(case), finished(case))
             await reach_gap(pilot, session, case)
             await charted(pilot)
-            await settled(pilot, lambda count=count: len(places(text_of(pilot))) == count)
+            await settled(pilot, lambda count=count: len(places(text_of(pilot, "#chart"))) == count)
         session.put(*(event for case in cases[4:] for event in (*timed(case), finished(case))))
         await finish(pilot, session)
         await pilot.press("home", "j")
-        await settled(pilot, lambda: columns_of(text_of(pilot), ":") != set())
-        second = sorted(places(text_of(pilot)))[1]
-        assert columns_of(text_of(pilot), ":") == {second}
-        assert f"n = {cases[1].size:,}" in text_of(pilot)
+        await settled(pilot, lambda: columns_of(text_of(pilot, "#chart"), ":") != set())
+        second = sorted(places(text_of(pilot, "#chart")))[1]
+        assert columns_of(text_of(pilot, "#chart"), ":") == {second}
+        assert f"n = {cases[1].size:,}" in text_of(pilot, "#chart")
 
 
 async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(monkeypatch):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.helpers.app import fake_run
+from tests.helpers.app.looking import text_of
 from textual.widgets import OptionList
 
 from cpugpu_tui.analysis.claim_numbers import TimedCase
@@ -13,7 +14,7 @@ from cpugpu_tui.decide.comparison import CPU_WINS, Comparison
 from cpugpu_tui.model import LATENCY, Case
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.panes.lines import Lines, plain
+from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.claims import ClaimsScreen, about_lines, claim_line
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -35,10 +36,6 @@ class SavingBackend(fake_run.FakeBackend):
     def claim_points(self, run, ceilings):
         self.read_times += 1
         return self.points
-
-
-def text_of(pilot, selector):
-    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 
 async def show(pilot, claim_id=""):

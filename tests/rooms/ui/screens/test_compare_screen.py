@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.helpers.app import fake_run
 from tests.helpers.app.fake_run import finished as case_finished
+from tests.helpers.app.looking import text_of
 from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
 
 from cpugpu_tui.analysis.compare import FALSE_SHARE, judge
@@ -20,7 +21,7 @@ from cpugpu_tui.state.folding import folded, measured
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.change_cells import change_lines
-from cpugpu_tui.ui.panes.lines import Lines, plain
+from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.screens.compare import CompareScreen, table_lines
 from cpugpu_tui.ui.screens.form import BaselineBox
@@ -55,10 +56,6 @@ def store(tmp_path):
         store.import_run(run_stream(f"slow{index}", "slow", 10 + index, 1.2, "2.11.0"))
     yield store
     store.close()
-
-
-def text_of(pilot, selector):
-    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 
 def status_of(pilot):

@@ -1,10 +1,10 @@
 """The machine card in the app: m opens it, esc closes it, M alone measures, and never beside a run."""
 
 from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, settled, start_run, whole_sweep
+from tests.helpers.app.looking import text_of
 
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Line, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.screens.machine import MachineScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
@@ -37,10 +37,6 @@ class KnowingBackend(FakeBackend):
 
     def ceilings(self):
         return self.known
-
-
-def text_of(pilot, selector):
-    return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 
 async def measuring(pilot, key="M"):

@@ -2,8 +2,8 @@
 
 import pytest
 from tests.helpers.app.fake_run import new_app, opened
-from tests.helpers.app.looking import text_of
-from tests.rooms.ui.screens.test_workload_form import at, open_form, said, session_of
+from tests.helpers.app.looking import said, session_of, text_of
+from tests.rooms.ui.screens.test_workload_form import at, open_form
 
 from cpugpu_tui.config import config_file
 from cpugpu_tui.config.parsing import DTYPE_ALIASES, check_dtype

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from tests.helpers.app.fake_run import DEVICES, FakeBackend, new_app, opened, reach_gap, settled, start_run
-from tests.helpers.app.looking import screen_lines, text_of
+from tests.helpers.app.looking import said, session_of, text_of
 
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.model import Device, DevicesFound
@@ -20,11 +20,6 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 TWO = DevicesFound(devices=(*DEVICES, Device("cuda:1", "NVIDIA A100", "GPU-2", 80 << 30)))
 
 
-async def session_of(pilot):
-    await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
-    return pilot.app.backend.sessions[-1]  # type: ignore[no-any-return]
-
-
 async def open_form(pilot):
     await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("enter")
@@ -37,11 +32,6 @@ async def at(pilot, field):
     widget.focus()
     await pilot.pause()
     return widget
-
-
-def said(pilot):
-    """What the screen says, lines joined and frames left out."""
-    return " ".join(" ".join(line.replace("│", " ") for line in screen_lines(pilot)).split())
 
 
 def earlier(request, seconds):

@@ -5,7 +5,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -61,11 +61,8 @@ def all_agents(pid):
 
 
 def saved(folder):
-    store = Store.open(folder / "results.db")
-    try:
+    with closing(Store.open(folder / "results.db")) as store:
         return list(store.load(store.find("latest")))
-    finally:
-        store.close()
 
 
 def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start, tmp_path):
