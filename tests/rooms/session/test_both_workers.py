@@ -208,6 +208,12 @@ def test_a_case_that_hangs_costs_its_time_limit_and_the_rest_goes_on(agents):
     assert kinds_of(events) == ["ok", "timeout", "ok"]
 
 
+def test_a_case_that_hangs_costs_no_more_than_the_time_limit_of_the_run(agents, monkeypatch):
+    monkeypatch.setattr(session_module, "OVERRUN_S", 0.2)
+    plan = plan_of(64, 96, 128, simulation=with_simulation(hang_size=96), window=1, max_seconds=0.2)
+    assert kinds_of(run_and(agents, plan, lambda *_: None, began_s=math.inf)) == ["ok", "skipped", "skipped"]
+
+
 def test_a_long_case_within_its_time_limit_is_no_timeout(agents):
     """A thread that holds its events back longer than the limit is not silent."""
     plan = plan_of(64, 128, simulation=replace(QUICK, pace=0.5), rounds=5, max_rounds=5)

@@ -11,7 +11,7 @@ from tests.helpers.runs import scripted
 from tests.helpers.runs.recorder import plan_of
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.session import session as session_module
 from cpugpu_tui.transport.agent_output import AgentExited
 
@@ -149,6 +149,24 @@ def test_after_the_limit_no_other_process_is_waited_for():
     assert (finished.status, finished.exit_code) == ("done", EXIT_CASES_FAILED)
     assert scripted.statuses(events) == ["skipped", "crashed", "skipped"]
     assert "time limit of 0.1 s" in scripted.failures(events)[128].message
+
+
+def test_a_step_that_goes_on_after_the_limit_is_ended_and_what_was_timed_is_kept(monkeypatch, words):
+    """A call took over five minutes: `--max-seconds 555` ran into the limit of whoever had started it."""
+    monkeypatch.setattr(session_module, "OVERRUN_S", 0.05)
+
+    def endless(plan):
+        return scripted.silent_at(256)(replace(plan, max_seconds=None, window=2))
+
+    plan = plan_of(64, 128, 256, 512, max_seconds=0.1)
+    session, agents = scripted.session_of(plan, endless, scripted.ScriptedAgent(scripted.well, greeting=()))
+    events: list[model.Event] = []
+    finished = session.run(events.append)
+    assert scripted.statuses(events) == ["ok", "ok", "skipped", "skipped"]
+    assert agents.agents[0].ended[0] is True, "only a kill ends a call"
+    assert (finished.status, finished.exit_code) == ("done", EXIT_OK)
+    late = scripted.failures(events)[256]
+    words(f"{late.message} {late.remedy}")
 
 
 # ------------------------------------------------------------------ stops

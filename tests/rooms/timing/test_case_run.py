@@ -110,6 +110,15 @@ def test_a_call_beyond_the_budget_is_timed_once_and_says_so():
     assert row.cpu.latency_ns == pytest.approx(9e9, rel=0.01)
 
 
+def test_an_exact_number_of_rounds_holds_for_a_call_beyond_the_budget():
+    """A Jacobian of 10 s had one round whatever `--rounds` said, and so never a winner."""
+    plan = plan_of(64, simulation=LONG, rounds=6, max_rounds=6, has_exact_rounds=True)
+    row = next(iter(state_of(plan, swept(plan)[1]).rows.values()))
+    assert [len(row.times[device].round_ns) for device in ("cpu", "cuda:0")] == [6, 6]
+    assert not row.cpu.timed_once
+    assert {model.THROUGHPUT, model.DEVICE}.isdisjoint(row.cpu.samples), "each takes as long again"
+
+
 # ------------------------------------------------------------------ void samples, failures
 
 

@@ -217,6 +217,8 @@ class Plan:
     agent waits for its turn before each case and each round. 0 for a run of its own."""
     is_of_two_codes: bool = False
     """In a duet, whether its sides run different code, whose results are compared."""
+    has_exact_rounds: bool = False
+    """Whether a person gave the number of rounds: neither interval nor budget ends them earlier."""
     beside: str = field(default="", compare=False)
     """SHA-256 of the reference beside which faces set the CPU's times; empty for none. No time of it is in the run."""
     host: str = field(default="", compare=False)

@@ -7,6 +7,9 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, CpuGpuErro
 from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_process import no_agent
 
+FRUITLESS_AGENTS = 1
+"""How many agents in a row may die without a result: somebody else may have killed one."""
+
 
 def failed_by(error: CpuGpuError) -> model.RunFinished:
     """Return the end of a run that an error ended."""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=model.Event)
 Deliver = Callable[[model.Event], None]
 
+OVERRUN_S = 10.0
+"""How long a step may continue after the time limit: one call of a Jacobian took over 5 minutes on an H200."""
+
 BESIDE = (
     model.EpochFinished, model.LinesProfiled, model.KernelsProfiled, model.CasesChosen, model.CodeTraced,
     model.CodeCompiled, model.TensorsPlaced, model.MachineRead, model.EnergyMeasured, model.PeerMeasured,
@@ -337,6 +340,17 @@ class EventStream:
         self._settle(
             self.stamp(model.CaseFailed(case=case, kind=kind, message=message, remedy=remedy, device=device or None))
         )
+
+    def end_late(self, limit_s: float, blame: model.Progressed) -> None:
+        """End a step that does not return after the time limit. Cases with a round on each device keep their times."""
+        rows, devices = self.left.state.rows, {each.name for each in self.left.state.devices}
+        for case in self.left.cases:
+            times = rows[case.key].times if case.key in rows else {}
+            if times.keys() >= devices and all(each.latency_ns is not None for each in times.values()):
+                self._settle(self.stamp(model.CaseFinished(case=case.key)))
+        if blame.case not in self.left.settled:
+            why = f"The time limit of {limit_s:g} s (--max-seconds) was over, and {blame.step} had not ended."
+            self.fail(blame.case, "skipped", why, "Allow several times as long, or leave this size out.", blame.device)
 
     def skip_rest(self, finished: model.RunFinished) -> None:
         """End the remaining cases as skipped, with the reason why the run ended."""

@@ -202,6 +202,7 @@ class Visits:
         self._is_search = plan.search is not None
         self._plan = replace(
             plan, search=None, calibrate=False, window=1, rounds=rounds, max_rounds=rounds, is_repeat=True,
+            has_exact_rounds=False,
             clocks=tuple(state.clocks.values()),
             metrics=tuple(metric for metric in METRICS if metric in plan.metrics),
         )  # fmt: skip

@@ -59,6 +59,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         metrics=_metrics(request, presets, searched=searched),
         rounds=least,
         max_rounds=most,
+        has_exact_rounds=request.rounds is not None and search is None,
         blocks=_blocks(request, searched=searched),
         # That of a search holds all cases, so that a case's rounds are spread over the whole search.
         window=max(model.Search.most_cases, search.most_cases) if search is not None else model.Plan.window,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
-from cpugpu_tui.session.endings import failed_by, given_up, late, require_torch, without_ceilings
-from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
+from cpugpu_tui.session.endings import FRUITLESS_AGENTS, failed_by, given_up, late, require_torch, without_ceilings
+from cpugpu_tui.session.event_stream import OVERRUN_S, Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.further_starts import FurtherStarts, drifting
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.request import out_of_time
@@ -24,9 +24,6 @@ from cpugpu_tui.transport.agent_process import LOAD_LIMIT_S
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox
-
-FRUITLESS_AGENTS = 1
-"""How many agents in a row may die without a result: somebody else may have killed one."""
 
 POLL_S = 0.2
 """How often a run checks its time limits while the agent is silent."""
@@ -146,8 +143,7 @@ class Session:
     @property
     def left_s(self) -> float:
         """What is left of the time limit, seconds; infinite without one."""
-        limit_s = self._plan.max_seconds
-        return math.inf if limit_s is None else limit_s + (self._began_s or 0.0) - time.monotonic()
+        return (self._plan.max_seconds or math.inf) + (self._began_s or 0.0) - time.monotonic()
 
     @property
     def paused(self) -> bool:
@@ -371,12 +367,16 @@ class Session:
         limit_s, blame = self._case_timeout_s, self._stream.blame
         if limit_s is None and blame is not None and blame.phase in COMPILE_PHASES:
             limit_s = COMPILE_LIMIT_S
-        if self._agent is not None and silent_s >= (limit_s or CEILINGS_HANG_S):
+        is_late = not self._paused and min(silent_s, -self.left_s) >= OVERRUN_S
+        if self._agent is not None and (is_late or silent_s >= (limit_s or CEILINGS_HANG_S)):
             self._agent.hand_over()
             if not self._inbox.empty():
                 return False  # it was not silent
         if self._measures_ceilings:
             is_hung = silent_s >= CEILINGS_HANG_S
+        elif is_late and blame is not None and blame.case and not self._further.is_running:
+            self._stream.end_late(self._plan.max_seconds or 0.0, blame)
+            is_hung = True
         elif limit_s is None or blame is None or not blame.case or silent_s < limit_s:
             is_hung = False
         elif self._further.is_running:  # its case has a result

@@ -229,7 +229,7 @@ class CaseRun:
             )  # fmt: skip
             run.is_estimate_poor = is_starved(watch.end().waited)
         run.calls, run.blocks, run.rounds = sizing(run.estimate_ns, self._plan)
-        run.max_rounds = 1 if run.first_ns > budget_ns else max(run.rounds, self._plan.max_rounds)
+        run.max_rounds = max(run.rounds, 1 if run.first_ns > budget_ns else self._plan.max_rounds)
         if run.is_timed_once and run.name in self._long_calls:
             self._emit(self._long_calls.pop(run.name))
         self._emit(

@@ -145,14 +145,15 @@ class DeviceRun:
         watch.begin(timer.device)
         blocks = tuple(timer.latency_block(operation, self.calls) for _ in range(self.blocks))
         samples: Samples = {model.LATENCY: blocks}
+        is_long = self.estimate_ns > plan.budget_ns  # with exact rounds; each further metric takes as long again
         is_first = plan.search is None or len(self.round_ns) < OVERHEAD_ROUNDS
-        samples |= self._singles(plan) if is_first and not plan.is_repeat else {}
+        samples |= self._singles(plan) if is_first and not plan.is_repeat and not is_long else {}
         seen = watch.end()
         marks, self.waited = seen.marks, seen.waited
         latency_done_ns = timer.clock_ns()
         self.round_ns[round_index] = median(blocks)
         is_owed = plan.search is not None and len(self.moved_ns) < MOVED_ROUNDS and self.spent_ns < plan.budget_ns
-        if is_owed or self._extras_ns <= EXTRAS_SHARE * self._latency_ns:
+        if not is_long and (is_owed or self._extras_ns <= EXTRAS_SHARE * self._latency_ns):
             watch.begin(timer.device)
             extras, more_marks = self._extras(plan)
             self.waited = more_starved(self.waited, watch.end().waited)

@@ -90,14 +90,14 @@ def block_calls(estimate_ns: float) -> int:
 def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
     """Return (calls per block, blocks per half-round, least rounds) that fit the budget.
 
-    A call longer than the budget is timed once: (1, 1, 1).
+    A call longer than the budget is timed once: (1, 1, 1), unless the number of rounds is exact.
     """
     calls = block_calls(estimate_ns)
     affordable = int(plan.budget_ns / (calls * estimate_ns))
     if affordable < 1:
-        return 1, 1, 1
+        return 1, 1, plan.rounds if plan.has_exact_rounds else 1
     blocks = min(plan.blocks, max(1, affordable // plan.rounds))
-    return calls, blocks, min(plan.rounds, max(1, affordable // blocks))
+    return calls, blocks, plan.rounds if plan.has_exact_rounds else min(plan.rounds, max(1, affordable // blocks))
 
 
 def limit_s(plan: Plan, devices: int) -> float:
