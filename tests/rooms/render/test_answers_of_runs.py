@@ -172,6 +172,7 @@ def test_20_000_samples_are_compared_a_few_times_a_row_and_a_second_look_costs_n
     assert samples_of(run) >= 20_000
     first = answers(run)
     assert first[0].report.resident.kind == FROM
+    assert all(each.sentences for each in first)
     assert compared["compare"] <= MOST_COMPARISONS * len(run.rows)
     compared.clear()
     assert [each.sentences for each in answers(run)] == [each.sentences for each in first]

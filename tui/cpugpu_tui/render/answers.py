@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from cpugpu_tui import model
@@ -55,8 +56,11 @@ class Answer:
     name: str
     """Workload and variant, except `default`; with the dtype if the run has several."""
     report: SweepReport
-    sentences: tuple[str, ...]
-    """Most important first; at least one."""
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """Most important first; at least one. Made on access, because a table of answers needs none."""
+        return sentences(self.report)
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -71,7 +75,7 @@ class Answer:
 
 def answers(run: RunState) -> tuple[Answer, ...]:
     """Return the answer of each sweep with a size timed on both devices, for each of several GPUs."""
-    return tuple(Answer(_name(run, each), each, sentences(each)) for each in report(run).answered)
+    return tuple(Answer(_name(run, each), each) for each in report(run).answered)
 
 
 def is_survey(run: RunState) -> bool:

@@ -41,6 +41,7 @@ from cpugpu_tui.report import bars
 from cpugpu_tui.report.report import SweepReport, covers_starts, sweep_in
 from cpugpu_tui.report.segments import NONE_TIMED, TOO_FEW, Size
 from cpugpu_tui.session.planning import scale_text
+from cpugpu_tui.state.folding import once
 from cpugpu_tui.state.state import Row, RunState
 
 WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
@@ -315,6 +316,7 @@ def _within(line: str, width: int, more: str) -> str:
     return short if len(short) <= width else f"{short[: width + 1 - len(more)].rpartition(' ')[0]}{more}"
 
 
+@once
 def answer_cells(run: RunState) -> list[dict[str, str]]:
     """Return the answers as cells by heading, in the order of `leading_answers`; empty for a run with one answer."""
     found = leading_answers(run) if has_sweeps(run) else ()

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.comparison import DECISIVE_ROUNDS, EQUIVALENCE, TIE, Change, Comparison, SweepPoint
@@ -66,20 +66,20 @@ class Condition:
     judgements: tuple[tuple[str, str, Comparison | None], ...] = field(repr=False)
     """Judgement and reason of each row, and the comparison that the sweep gave it."""
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[Size, ...]:
-        """Its sizes with times and ratio; made on access, because a report holds thousands."""
-        return tuple(self._sizes())
+        """Its sizes with times and ratio. Made on access and then kept: a table of answers reads them 20 times."""
+        return tuple(map(self._size, range(len(self.rows))))
 
     @property
     def timed(self) -> tuple[Size, ...]:
         """Its sizes that were timed on both devices."""
-        return tuple(size for size in self._sizes() if size.is_timed)
+        return tuple(size for size in self.sizes if size.is_timed)
 
     @property
     def decided(self) -> tuple[Size, ...]:
         """Its sizes with a winner."""
-        return tuple(size for size in self._sizes() if size.winner is not None)
+        return tuple(size for size in self.sizes if size.winner is not None)
 
     @property
     def ranges(self) -> tuple[Range, ...]:
@@ -98,7 +98,7 @@ class Condition:
 
     @property
     def _open(self) -> Iterator[Size]:
-        return (size for size in self._sizes() if size.winner is None and size.reason not in UNKNOWN)
+        return (size for size in self.sizes if size.winner is None and size.reason not in UNKNOWN)
 
     def _is_inside(self, size: Size) -> bool:
         return any(change.low < size.size < change.high for change in self.changes)
@@ -138,9 +138,6 @@ class Condition:
         index = bisect_left(self.rows, row.case.size, key=lambda own: own.case.size)
         is_known = index < len(self.rows) and self.rows[index].case == row.case
         return self._size(index) if is_known else None
-
-    def _sizes(self) -> Iterator[Size]:
-        return map(self._size, range(len(self.rows)))
 
     def _size(self, index: int) -> Size:
         row, (judgement, reason, taken) = self.rows[index], self.judgements[index]

@@ -3,7 +3,9 @@ from contextlib import contextmanager
 from rich.text import Text
 from textual.app import App
 from textual.geometry import Region
+from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import DataTable
 
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 
@@ -195,3 +197,52 @@ async def test_cursor_stays_where_the_person_put_it_until_they_put_it_back():
         assert app.table.highlighted == "row8"
         app.table.follow("row9")
         assert app.table.highlighted == "row9"
+
+
+@contextmanager
+def counted(monkeypatch, cls, name):
+    """Count the calls of a method."""
+    calls = []
+    original = getattr(cls, name)
+
+    def noted(self, *arguments, **options):
+        calls.append(self)
+        return original(self, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cls, name, noted)
+        yield calls
+
+
+async def test_only_cells_with_another_text_are_drawn_again(monkeypatch):
+    """DataTable draws every cell in sight again when one has changed, and when a row is added anywhere."""
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.table.upsert("row4", {"gpu": "9.9"})
+        await pilot.pause()
+        with counted(monkeypatch, DataTable, "_render_cell") as drawn:
+            app.table.upsert("row4", {"gpu": "8.8"})
+            app.table.upsert("new", {"case": "new", "cpu": "1.0", "gpu": "–"})
+            app.table.order(["new", *(f"row{n}" for n in range(30))])
+            await pilot.pause()
+            lines = [app.line(y) for y in range(1, 7)]
+        assert lines[0].split() == ["new", "1.0", "–"]
+        assert lines[5].split() == ["case", "4", "4.0", "8.8"]
+        assert len(drawn) <= 12, "three headings, the new texts, and the cells under the cursor, of 66 in sight"
+
+
+async def test_a_row_more_lays_nothing_out_again_and_can_be_scrolled_to(monkeypatch):
+    """A search adds a row in every second gap. A layout paints every pane."""
+    app = TableApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        with counted(monkeypatch, Screen, "_refresh_layout") as layouts:
+            app.table.upsert("last", {"case": "last"})
+            await pilot.pause()
+            assert not layouts
+        await press(pilot, "end")
+        assert app.line(app.table.size.height - 1).strip().startswith("last")
+        for n in range(29):
+            app.table.remove_row(f"row{n}")
+        await pilot.pause()
+        assert not app.table.show_vertical_scrollbar

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError, UnfitError
+from cpugpu_tui.report.report import carry_over
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.live import messages
@@ -45,10 +46,12 @@ class Live:
         """Return the changes of the state that these events cause."""
         state = self._app.state
         run, telemetry = folded(state.run, state.telemetry, new)
+        run = state.as_saved(run)
         now_s = time.monotonic()
         if run.current is not self._current:
             self._current, self._current_since_s = run.current, now_s
-        return {"run": state.as_saved(run), "telemetry": telemetry, "step_s": now_s - self._current_since_s}
+        carry_over(state.run, run)
+        return {"run": run, "telemetry": telemetry, "step_s": now_s - self._current_since_s}
 
     def advance(self, message: messages.RunAdvanced) -> None:
         """Show the run's new events."""

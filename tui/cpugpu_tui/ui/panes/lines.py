@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -77,13 +78,13 @@ class Lines(Widget):
         return self._lines
 
     def show(self, lines: Sequence[Spans]) -> None:
-        """Show these lines. Only lines that differ are painted; only another number of lines needs a new layout."""
+        """Show these lines. Only lines that differ are painted; a new layout is for another height alone."""
         before, self._lines = self._lines, tuple(lines)
-        if len(before) != len(self._lines):
+        if len(before) != len(self._lines) and self.styles.is_auto_height:
             self.refresh(layout=True)
             return
-        width = self.size.width
-        changed = [Region(0, y, width, 1) for y, line in enumerate(before) if line != self._lines[y]]
+        width, both = self.size.width, zip_longest(before, self._lines, fillvalue=())
+        changed = [Region(0, y, width, 1) for y, (old, new) in enumerate(both) if old != new]
         if changed:
             self.refresh(*changed)
 

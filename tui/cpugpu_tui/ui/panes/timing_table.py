@@ -238,10 +238,10 @@ class TimingTable(PrivateTable):
         cursor is a row, so one mark per row is enough. The header keeps its marks.
         """
         strip = super().render_line(y)
-        styles = [segment.style or Style.null() for segment in strip]
-        row = styles[0].meta.get("row", -1) if styles else -1
-        if row < 0:
+        row = y - self.header_height + int(self.scroll_y) if y >= self.header_height else -1
+        if not self.is_valid_row_index(row):
             return strip
+        styles = [segment.style or Style.null() for segment in strip]
         mark = Style.from_meta({"row": row, "column": 0})
         both = zip(strip, styles, strict=True)
         merged = [Segment(segment.text, style.clear_meta_and_links() + mark) for segment, style in both]
