@@ -23,6 +23,7 @@ from tests.helpers.bench.ratios import table
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import CaseStarted, RunStarted
 from cpugpu_tui.store import Store
+from cpugpu_tui.workloads.presets import PRESETS
 
 COLUMNS, ROWS = 120, 40
 WINDOW_S = 10.0
@@ -131,8 +132,8 @@ def busy_lines() -> Iterator[Line]:
     """Yield CPU use and key latency while the kernels of a real run keep all cores busy."""
     with tempfile.TemporaryDirectory() as folder, app(folder) as busy:
         busy.until_text("ready")
-        busy.send("jj")
-        busy.until_text("vector-dot")
+        busy.send("j" * list(PRESETS).index("vector-dot"))
+        busy.until_text("▸vector-dot")
         keep_running(busy)
         process = psutil.Process(busy.pid)
         before, started_s = process.cpu_times(), time.monotonic()

@@ -52,6 +52,22 @@ async def test_rows_fill_while_the_run_goes_on_under_a_cursor_that_follows_until
         assert table_of(pilot).highlighted == first.key
 
 
+async def test_a_gap_shows_its_state_once_with_the_cursor_on_the_case_that_begins(monkeypatch):
+    """The table's message about the cursor came after the paint, so chart and answer were drawn again in the next."""
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
+        first, second, *_ = session.plan.cases
+        await fake_run.reach_gap(pilot, session, first)
+        seen = []
+        show_state = MainScreen.show_state
+        monkeypatch.setattr(MainScreen, "show_state", lambda self, state: (seen.append(state), show_state(self, state)))
+        session.put(*fake_run.rounds(first, 1_000, 20_000), fake_run.finished(first))
+        await fake_run.reach_gap(pilot, session, second)
+        await pilot.pause()
+        assert [state.cursor for state in seen] == [second.key]
+        assert table_of(pilot).highlighted == second.key
+
+
 async def test_after_the_run_the_answer_names_the_bracket_and_r_starts_over_with_empty_rows():
     app = fake_run.new_app()
     async with fake_run.opened(app) as pilot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from cpugpu_tui.analysis.costs import (
     decompose,
 )
 from cpugpu_tui.decide import verdict
+from cpugpu_tui.decide.comparison import DECISIVE_ROUNDS
 from cpugpu_tui.decide.starts import LEAST_EARLIER
 from cpugpu_tui.report.conditions import Condition, condition_of
 from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, NOT_TIMED, Size
@@ -168,6 +169,29 @@ def carry_over(before: RunState, after: RunState) -> None:
     """
     if after is not before:
         after.derived[_EARLIER] = _by_sweep(before) if _REPORT in before.derived else before.derived.get(_EARLIER, {})
+
+
+@once
+def without_first_rounds(run: RunState) -> RunState:
+    """Return a run in progress without the times of sizes that have too few rounds to name a winner.
+
+    Each such size turned the answer to `no winner at 96 (only 1 round)` and back, within seconds. A sweep without other
+    times keeps them.
+    """
+    left_out: dict[str, Row] = {}
+    for rows in run.sweeps.values():
+        few = [row for row in rows if row.status == "active" and not row.is_starved and _rounds(row) < DECISIVE_ROUNDS]
+        if sum(_rounds(row) > 0 for row in few) < sum(_rounds(row) > 0 for row in rows):
+            left_out |= {row.case.key: Row(row.case) for row in few}
+    if run.status != "running" or not left_out:
+        return run
+    found = replace(run, rows={**run.rows, **left_out})
+    carry_over(run, found)
+    return found
+
+
+def _rounds(row: Row) -> int:
+    return row.own_comparison.rounds if row.own_comparison is not None else 0
 
 
 def sweep_in(run: RunState, sweep: model.SweepKey) -> SweepReport:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
+from tests.helpers.app.fake_run import DEVICES, finished, rounds
 from tests.helpers.app.several_gpus import run_of as simulated
 from tests.helpers.command_line import ROOT
 from tests.helpers.runs.planted_crossover import searched
 
 from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.export.thresholds import rendered, thresholds_of
-from cpugpu_tui.model import METRICS, Case, Simulation
+from cpugpu_tui.model import METRICS, Case, DevicesFound, Plan, RunStarted, Simulation
 from cpugpu_tui.render.answers import answer_lines, leading_answers, survey_lines
 from cpugpu_tui.render.sentences import PICTURE
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -26,6 +27,8 @@ from cpugpu_tui.ui.panes.lines import plain
 
 SMALL, TALL, WIDE = (78, 2, 4), (118, 3, 6), (118, 7, 7)
 """Cells, least and most lines of the pane at 80×24, 120×40 and 200×60."""
+
+PRODUCTS = tuple(Case("matmul", size) for size in (72, 80, 88, 96))
 
 
 @lru_cache
@@ -183,3 +186,20 @@ def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room():
     assert "Press z" not in zoomed
     for case in plan.cases:  # where one line is left, it is the one of the highlighted row
         assert shown(run, (38, 3, 3), case.key)[1].startswith(f"{case.workload} ")
+
+
+def test_a_size_in_its_first_rounds_changes_the_answer_only_where_it_is_the_first():
+    """`No winner at 96 (only 1 round)` came and went with every case of a run, a line and a half each."""
+    plan, case = Plan("matmul", PRODUCTS), PRODUCTS[-1]
+    events = [RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DevicesFound(devices=DEVICES)]
+    for other in PRODUCTS[:-1]:
+        events += [*rounds(other, 1_000.0, 20_000.0), finished(other)]
+
+    def answered(count, before=events):
+        return " ".join(shown(folded([*before, *rounds(case, 1_000.0, 20_000.0, count)]), TALL))
+
+    assert f"(72–{PRODUCTS[-2].size:,})" in answered(0)
+    assert answered(2) == answered(1) == answered(0)
+    assert f"(72–{case.size:,})" in answered(3)
+    first = answered(1, events[:2])
+    assert "in 1 round" in first, "better than nothing"

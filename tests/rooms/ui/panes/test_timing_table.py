@@ -246,3 +246,21 @@ async def test_a_row_more_lays_nothing_out_again_and_can_be_scrolled_to(monkeypa
             app.table.remove_row(f"row{n}")
         await pilot.pause()
         assert not app.table.show_vertical_scrollbar
+
+
+async def test_a_run_of_short_cases_scrolls_by_several_rows_and_shows_those_to_come():
+    """Scrolling by one row for each case wrote all rows in sight again."""
+    app = TableApp()
+    async with app.run_test(size=(80, 12)) as pilot:
+        await pilot.pause()
+        places = []
+        for n in range(30):
+            app.table.follow(f"row{n}")
+            await pilot.pause()
+            shown = [app.line(y).split()[1] for y in range(1, app.table.size.height)]
+            assert str(n) in shown
+            places.append(int(app.table.scroll_y))
+            if places[-1] != (places[-2] if n else 0):
+                assert shown[-1] == str(min(n + 3, 29)), "three of eleven rows are to come"
+        assert len(set(places)) <= 6
+        assert places[-1] == app.table.max_scroll_y

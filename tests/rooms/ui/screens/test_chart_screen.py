@@ -1,5 +1,8 @@
 """The chart in the app: g, w, f, and that nothing is drawn while a case is being timed."""
 
+from itertools import pairwise
+from types import SimpleNamespace
+
 import pytest
 from tests.helpers.app.chart_runs import EDGE, timed
 from tests.helpers.app.fake_run import (
@@ -188,6 +191,31 @@ async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_cha
         times = len(drawn)
         await pilot.press("w")
         assert len(drawn) == times + 1, "what a person asks for is drawn at once"
+
+
+async def test_from_four_points_on_further_ones_wait_for_each_other(monkeypatch):
+    """Each new point moves all the others, and the curves take 400 bytes."""
+    drawn, now_s = [], [100.0]
+    lines_of = chart.chart_lines
+    monkeypatch.setattr("cpugpu_tui.ui.chart.time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(
+        "cpugpu_tui.ui.chart.chart_lines",
+        lambda state, *room, **named: (drawn.append(state.run.settled), lines_of(state, *room, **named))[1],
+    )
+    async with opened(new_app(PlanRequest(names=("matmul",), sizes="64:127:7")), size=WIDE) as pilot:
+        session = await start_run(pilot)
+        cases = session.plan.cases
+        for case, after in pairwise(cases[:8]):
+            session.put(*rounds(case, 1_000, 20_000), finished(case))
+            await reach_gap(pilot, session, after)
+        assert drawn == [1, 2, 3, 4]
+        now_s[0] += 5.0
+        session.put(*rounds(cases[7], 1_000, 20_000), finished(cases[7]))
+        await reach_gap(pilot, session, cases[8])
+        assert drawn == [1, 2, 3, 4, 8]
+        await pilot.press("home")
+        assert "n = 64" in text_of(pilot), "what a person asks for is drawn at once"
+        await finish(pilot, session)
 
 
 async def test_f_finds_the_crossover_with_sizes_of_its_own_and_not_during_a_run():

@@ -13,7 +13,7 @@ from textual.geometry import Size
 from cpugpu_tui.report.report import is_column, sweep_in
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.chart.drawing import chart_lines
+from cpugpu_tui.ui.chart.drawing import LEAST_CELLS, chart_lines
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Lines, Spans, StatePane, wrapped
 from cpugpu_tui.ui.panes.run_answer import marked_row, shown_row
@@ -26,7 +26,7 @@ ONE_SIZE = "No curve: this run times {} at one size. Select a row of another wor
 
 
 MANY_POINTS, LEAST_S = 4, 4.0
-"""From so many points on, one more waits so long for the next: each draws the curves anew, 300 bytes."""
+"""From so many points on, further ones wait so long: each moves the sizes and with them the curves, 400 bytes."""
 
 
 def has_chart(run: RunState) -> bool:
@@ -54,8 +54,10 @@ class ChartPane(StatePane):
         self._alone = alone
         self._key: Hashable = None
         self._cached: list[Spans] = []
-        self._drawn_as: tuple[int, Hashable, Hashable, Hashable] | None = None
-        """Finished cases, run, look and bracket of the chart that is shown."""
+        self._drawn_as: Hashable = None
+        """Run, look, bracket, sweep and chosen row of the chart that is shown."""
+        self._points = 0
+        """Cases that had finished then."""
         self._drawn_s = 0.0
 
     def show_state(self, state: AppState) -> None:
@@ -67,6 +69,8 @@ class ChartPane(StatePane):
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the chart, from the cache if nothing that it shows has changed."""
+        if not self._alone and self._cached and size.height < LEAST_CELLS[1] + 2:
+            return self._cached  # the answer has taken a line, and the pane shares its lines anew after this paint
         run = state.run
         look = (state.what_if, state.linear_sizes, state.linear_times, size)
         name = run.run.run_id if run.run is not None else ""
@@ -78,12 +82,13 @@ class ChartPane(StatePane):
         if key == self._key:
             return self._cached
         now_s = time.monotonic()
-        shaded = between or None
-        is_growing = state.situation.live and self._drawn_as is not None and self._drawn_as[0] >= MANY_POINTS
-        if is_growing and now_s < self._drawn_s + LEAST_S and self._drawn_as == (run.settled - 1, name, look, shaded):
+        chosen = row.case.key if row is not None and row is marked else ""
+        shown = (name, look, between or None, row and row.case.sweep, chosen)
+        is_growing = state.situation.live and MANY_POINTS <= self._points < run.settled
+        if is_growing and now_s < self._drawn_s + LEAST_S and self._drawn_as == shown:
             return self._cached
         self._key = key
-        self._drawn_as, self._drawn_s = (run.settled, name, look, shaded), now_s
+        self._drawn_as, self._points, self._drawn_s = shown, run.settled, now_s
         self._cached = self._drawn(state, size)
         return self._cached
 

@@ -60,6 +60,10 @@ class Live:
         changes = self._folded(message.events)
         situation = self._app.state.situation._replace(ran=changes["run"].run is not None)
         changes["changes"] = self._compared(changes["run"])
+        current, main = changes["run"].current, self._app.main_screen
+        if main is not None and current is not None and current.case:
+            # The table tells it by a message, too late for this paint: chart and answer were drawn twice.
+            changes["cursor"] = main.cursor_at(current.case) or self._app.state.cursor
         self._app.change(**changes, situation=situation, repeat_number=self._bridge.repeat_number)
         self.gap_s = time.monotonic()
         self._gate.let_one_through("gap")

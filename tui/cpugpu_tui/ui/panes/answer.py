@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.geometry import Size
 from textual.widget import Widget
@@ -63,8 +64,10 @@ def pane_lines(
     survey: Sequence[str] = ()
     if state.run.rows:
         from cpugpu_tui.render.answers import survey_lines
+        from cpugpu_tui.report.report import without_first_rounds
         from cpugpu_tui.ui.panes import run_answer  # with all that answers need, 10 ms before the first frame
 
+        state = replace(state, run=without_first_rounds(state.run))
         table, survey = run_answer.table(state, width, glyphs), survey_lines(state.run)
     sentences, has_failures = _sentences(state, has_table=bool(table)), bool(lines)
     warnings = sum(role == "warn" for _, role in sentences)

@@ -34,6 +34,9 @@ ONE_BY_ONE = 20
 MOST_WITH_CELLS = 300
 """Rows whose cells stay in memory: more than any terminal shows."""
 
+ROWS_AHEAD = 0.35
+"""Share of the rows in sight that lie below the one that a run times, after the table has scrolled to it."""
+
 
 class Column(NamedTuple):
     """A column of fixed width."""
@@ -262,8 +265,22 @@ class TimingTable(PrivateTable):
         It follows again once the user moves it to that row, or the table is cleared.
         """
         self._followed = row_key
-        if self._following:
+        if self._following and row_key in self.rows:
+            self._show_ahead(self.get_row_index(row_key))
             self._move_cursor(row_key)
+
+    def after_following(self, row_key: str) -> str | None:
+        """Return what `highlighted` will be after `follow` of a row."""
+        return row_key if self._following and row_key in self.rows else self.highlighted
+
+    def _show_ahead(self, row: int) -> None:
+        """Scroll to a row below those in sight, and to some rows after it.
+
+        To scroll by one row for each case writes every row in sight again: 0.8 kB a second of a run with short cases.
+        """
+        visible = self.size.height - self.header_height
+        if visible > 0 and row >= int(self.scroll_y) + visible:
+            self.scroll_to(y=row - visible + 1 + int(visible * ROWS_AHEAD), animate=False, force=True)
 
     def watch_cursor_coordinate(self, old_coordinate: Coordinate, new_coordinate: Coordinate) -> None:
         """Stop following the run when the user moves the cursor to another row."""

@@ -86,6 +86,7 @@ class TimingsPane(Vertical):
         self._changes = state.changes if state.past is None else None
         if _run_id(before) != _run_id(state.run):
             self.table.clear()
+            self.query_one("#legend").display = False
             self._shown = None
         self._show_rows()
         self._show_title()
@@ -221,8 +222,10 @@ class TimingsPane(Vertical):
             is_same = before is not None and before[0] is row and row.case.sweep not in changed
             self._signs[key] = before if is_same and before is not None else (row, signs_of(run, row))
         signs = frozenset[str]().union(*(found for _, found in self._signs.values())) - self._fewer_signs
-        found = [legend(signs | self._more_signs, width, self._state.keymap)]
-        self.query_one("#legend", Lines).show_any(found if signs else [])
+        line = self.query_one("#legend", Lines)
+        # It stays during a run: the `?` of a row's first rounds comes and goes, and each time all lines would move.
+        if signs or run.finished is not None or not line.display:
+            line.show_any([legend(signs | self._more_signs, width, self._state.keymap)] if signs else [])
 
     def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
         """Return the cells of a row as rich text."""

@@ -239,6 +239,10 @@ class MainScreen(Screen[None]):
         if self._timings is not None:
             self._timings.table.focus()
 
+    def cursor_at(self, row_key: str) -> str | None:
+        """Return the row under the cursor once the run has come to a row, to which the cursor may follow it."""
+        return self._timings.table.after_following(row_key) if self._timings is not None else None
+
     def move_cursor(self, step: int) -> None:
         """Highlight the next row, or with a negative step the previous one."""
         if self._timings is not None:
