@@ -85,9 +85,9 @@ class StoreError(CpuGpuError):
     title = "History not available"
 
     def __init__(self, message: str, remedy: str = "", *, choose: str = "") -> None:
-        """`choose` is what to do without a full stop, for a file of any command: `Choose another file`.
+        """`choose` is a remedy for any file, without its full stop: `Choose another file`.
 
-        If the file is the history, `remedy` says what to do, or else --db lets a person choose.
+        For the history the remedy is `remedy`, or else `choose` with --db.
         """
         super().__init__(message, remedy or (f"{choose} with --db." if choose else ""))
         self._choose = choose
@@ -154,7 +154,7 @@ def print_notice(text: object) -> None:
 
 
 def home_path(path: str | os.PathLike[str]) -> str:
-    """Return a path with its `~` replaced, or as it is: a null byte behind it raises ValueError."""
+    """Return a path with its `~` replaced; unchanged if it contains a null byte."""
     try:
         return os.path.expanduser(os.fspath(path))
     except ValueError:

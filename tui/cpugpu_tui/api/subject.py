@@ -34,10 +34,10 @@ def subject_of(
     what: str | Callable[..., Any], setup: str, let: Mapping[str, object], inputs: Callable[[int], Any] | None,
     *, in_place: bool,
 ) -> Subject:  # fmt: skip
-    """Return what to time. It is text wherever text says the same.
+    """Return what to time: text that a process of its own can run, or else what only the caller's process has.
 
     Raises:
-        UsageError: it is no Python, no callable, or a parameter has a wrong name or value.
+        UsageError: `what` is neither Python nor callable, or a parameter has a wrong name or value.
     """
     lets, values = _divided(let)
     if isinstance(what, str) and inputs is not None and parse_target(what) is None:
@@ -63,7 +63,7 @@ def _divided(let: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], di
     """Return parameters that can be written as text, and the other ones. Text is Python, as in `--let`.
 
     Raises:
-        UsageError: a name is not one of Python, or is the harness's.
+        UsageError: a name is not a Python name, or is reserved for the harness.
     """
     lets: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
@@ -91,7 +91,7 @@ def _literal(value: object) -> str | None:
 
 
 def name_of(what: object) -> str:
-    """Return what a callable is called; a lambda by its file and line."""
+    """Return the name of a callable; of a lambda its file and line."""
     code = getattr(what, "__code__", None)
     name = str(getattr(what, "__name__", None) or type(what).__name__)
     if name != "<lambda>" or code is None:
@@ -126,7 +126,7 @@ def _homes_of(what: object) -> Iterator[tuple[str, str]]:
 
 
 def _with_file(text: str) -> str:
-    """Return code with a module of the caller's folders named by its file: the agent does not search them."""
+    """Return `file.py:name` for a module in a folder of the caller, which the agent does not search."""
     module, name = parse_target(text) or ("", "")
     for folder in sys.path if module and not module.endswith(".py") else ():
         stem = os.path.join(os.path.abspath(folder), *module.split("."))

@@ -102,7 +102,7 @@ def share_text(share: float, digits: int = 0) -> str:
 def of_peak(share: float, whole: str = "", at_peak: str = "at peak") -> str:
     """Return a share of a measured peak rate, `95 %`, followed by `whole`; from 99.5 % on the words `at_peak`.
 
-    The peak is a measurement too, and a row that comes so close to it is the peak: `compute 101 %` raised questions.
+    The peak is measured, too, so a row can exceed it slightly. `compute 101 %` raised questions.
     """
     return at_peak if share >= 0.995 else f"{percent(share)} %{whole}"
 

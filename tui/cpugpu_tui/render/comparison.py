@@ -193,7 +193,7 @@ def confidence_lines(judged: Sequence[compare.Judged], bands: Mapping[str, float
     words = {each.verdict for each in judged if each.confidence is not None}
     if not words:
         return []
-    # In a duet, an interval is that of its look, and those of all looks together have this confidence.
+    # In a duet, the intervals of all looks together have this confidence.
     least = "at least " if any(each.change is not None and each.change.is_duet for each in judged) else ""
     confidence = f"{least}{100 * (1 - SINGLE):g} % confidence"
     same = f"SAME means within ± {bands_text(bands)}; each of these intervals has {confidence}."
@@ -203,9 +203,10 @@ def confidence_lines(judged: Sequence[compare.Judged], bands: Mapping[str, float
 
 
 def _shared_confidence(judged: Sequence[compare.Judged]) -> tuple[str, list[str]]:
-    """Return the confidence of the intervals that share a level, and what else holds once a case is named.
+    """Return the confidence of the intervals that share a level, and a sentence about false changes.
 
-    All of them together have it until then, and in a duet; afterwards each has its own (`compare.shared_level`).
+    In a duet, and until a case is called SLOWER or FASTER, all intervals together have this confidence. After that each
+    has its own, and the sentence is added (`compare.shared_level`).
     """
     is_duet = any(each.change is not None and each.change.is_duet for each in judged)
     if is_duet or not any(each.verdict in (compare.SLOWER, compare.FASTER) for each in judged):
@@ -224,7 +225,7 @@ def gate_confidence_lines(gated: Sequence[Gated]) -> list[str]:
     return [f"Confidence of the lower bounds: {lower}. Of the upper bounds: {upper}.", *named]
 
 
-def _in_one(found: SeriesComparison) -> list[str]:
+def _only_in_one(found: SeriesComparison) -> list[str]:
     """Return the cases that one series alone has, a sentence for each series."""
     lines = []
     for name, series in (("base", found.base), ("new", found.new)):
@@ -233,15 +234,14 @@ def _in_one(found: SeriesComparison) -> list[str]:
             sweeps.setdefault(_sweep_text(pair), {})[size_text(pair.size)] = None
         count = sum(map(len, sweeps.values()))
         named = "; ".join(f"{sweep} {joined([*sizes])}" for sweep, sizes in sweeps.items())
-        lines += [f"Only in {series_text(series)}: {named if count <= MOST_IN_ONE else f'{count} cases'}."] * bool(
-            count
-        )
+        if count:
+            lines.append(f"Only in {series_text(series)}: {named if count <= MOST_IN_ONE else f'{count} cases'}.")
     return lines
 
 
 def summary(found: SeriesComparison) -> list[str]:
     """Return the sentences below the verdicts."""
-    lines = [*_in_one(found), *code_answer(found), *confidence_lines(found.judged, found.bands)]
+    lines = [*_only_in_one(found), *code_answer(found), *confidence_lines(found.judged, found.bands)]
     lines += [] if found.is_of_two_codes else [mean_text(label, mean) for label, mean in found.means.items()]
     counts = Counter(each.verdict for each in found.shared)
     if counts[compare.TOO_FEW]:
@@ -268,7 +268,7 @@ def summary(found: SeriesComparison) -> list[str]:
 
 
 def placebo_lines(found: SeriesComparison) -> list[str]:
-    """Return what the side that was measured twice says of the comparison; nothing without one."""
+    """Return whether the side that was measured twice differs from itself; nothing without one."""
     if found.placebo is None:
         return []
     if not found.placebo_moved:

@@ -19,15 +19,15 @@ CPU, GPU, EQUAL, UNDECIDED, NOT_TIMED = CPU_WINS, GPU_WINS, "equal", "undecided"
 TOO_FEW, UNSURE, ONE_START, CLOSE, NOISY, NOT_CONVERGED = (
     "too few rounds", "few rounds", "one start", "close", "noise", "time ran out"
 )  # fmt: skip
-"""Reasons of `UNDECIDED`: no interval; a winner that is not sure enough among all sizes of the search; one of a single
-start that another start could refute; an interval near 1; a wide one that contains 1 after all rounds; the same, and
-time ran out before them."""
+"""Reasons of `UNDECIDED`. `TOO_FEW`: there is no interval. `UNSURE`: the winner is not sure enough among all sizes of
+the search. `ONE_START`: another start of the process could refute the winner. `CLOSE`: the interval is near 1. `NOISY`:
+it is wide and contains 1 after all rounds. `NOT_CONVERGED`: the same, because time ran out before all rounds."""
 
 MARGIN = "margin"
 """Why an interval that excludes 1 names no winner: it includes a tie, a difference below 2 %."""
 
 CONTRADICTED = "contradicted"
-"""Its first rounds named a winner, and all of them do not."""
+"""Why a size has no winner although its first rounds named one: all rounds together do not."""
 
 PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED, NO_CORE = (
     "pending", "active", "skipped", "one device", "not measured", "no core"
@@ -36,7 +36,7 @@ PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED, NO_CORE = (
 `not measured`: the condition's metric was not. `no core`: threads waited for a core, so the times are no result."""
 
 LEAD = 2.5
-"""A device wins between two sizes if the product of its leads is their ratio to this power: see `_are_near`."""
+"""A device wins between two sizes if the product of its speedups there reaches the ratio of the sizes to this power."""
 
 UNKNOWN = frozenset({PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED})
 """Reasons that do not split a segment: the size counts as if it had never been planned."""
@@ -57,7 +57,7 @@ class Size(NamedTuple):
     rounds: tuple[float, float] | None = None
     """Smallest and largest ratio of a round, where the rounds are too few for an interval."""
     own: Comparison | None = None
-    """Its ratio by itself, before its whole sweep may have widened the interval and taken the winner."""
+    """Ratio of the size alone, before the whole sweep may widen its interval or take its winner."""
 
     @property
     def is_timed(self) -> bool:
@@ -153,8 +153,8 @@ def _are_near(low: Size, high: Size, winner: str | None) -> bool:
     """Whether something can be said of the sizes between two neighbours.
 
     A device wins between them if it takes no longer at the upper size than the other one at the lower size, because
-    times grow with size. It also does if the geometric mean of its leads exceeds the ratio of the sizes to the power of
-    1.25: tiles and ripples change times by about as much. Of 1,514 statements about simulated searches 5 were wrong,
+    times grow with size. It also does if the geometric mean of its speedups exceeds the ratio of the sizes to the power
+    of 1.25: tiles and ripples change times by about as much. Of 1,514 statements about simulated searches 5 were wrong,
     8 with the ratio alone as the limit (without launch overhead 0 and 4 of 192).
     """
     gap = high.size / low.size

@@ -1,4 +1,4 @@
-"""How a run ends whose agent died, is late or lacks torch: as a failure, or without what no result depends on."""
+"""How a run ends if its agent died, is late or lacks torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ FRUITLESS_AGENTS = 1
 
 def failed_by(error: CpuGpuError) -> model.RunFinished:
     """Return the end of a run that an error ended."""
-    return model.RunFinished(
-        status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
-    )  # fmt: skip
+    return model.RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code)
 
 
 def error_of(finished: model.RunFinished, otherwise: str = "") -> CpuGpuError:
@@ -25,7 +23,7 @@ def error_of(finished: model.RunFinished, otherwise: str = "") -> CpuGpuError:
 
 
 def without_ceilings(gone: AgentExited | None) -> model.RunFinished:
-    """Return the end of a run whose agent died after the last case; None if the person stopped it."""
+    """Return the end of a run whose agent died after the last case; `gone` is None if the person stopped it."""
     if gone is None:
         return model.RunFinished(status="done", exit_code=EXIT_OK)
     return model.RunFinished(
@@ -61,7 +59,7 @@ def require_torch(plan: model.Plan, hello: model.Hello) -> None:
     """Raise an error if the interpreter of an agent lacks torch and the plan needs it.
 
     Raises:
-        NoTorchError: it does.
+        NoTorchError: it lacks torch.
     """
     facts = hello.environment
     if plan.simulation is None and facts.get("torch") is None:

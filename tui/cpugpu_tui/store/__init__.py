@@ -141,6 +141,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _tried(path: Path, how: str) -> sqlite3.Connection:
+    """Return a connection after a first read; `how` are SQLite's URI parameters."""
     uri = f"{path.absolute().as_uri()}?{how}"
     connection = sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None, check_same_thread=False)
     try:

@@ -224,7 +224,7 @@ class Outbox:
         """Repeat attempts until the queue is empty. Body of the thread `saving`."""
         pause_s = FIRST_PAUSE_S
         while not self._ended.wait(pause_s):
-            pause_s = FIRST_PAUSE_S if self._try_waiting(WRITES_A_TRY) else min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = FIRST_PAUSE_S if self._try_waiting() else min(2 * pause_s, LONGEST_PAUSE_S)
             with self._lock:
                 if not self._waiting:
                     self._thread = None
@@ -234,7 +234,7 @@ class Outbox:
         """Save queued writes; while the database is locked, repeat for up to `within_s`."""
         deadline = time.monotonic() + within_s
         while self._waiting and not self._ended.is_set():
-            if not self._try_waiting(WRITES_A_TRY):
+            if not self._try_waiting():
                 if not isinstance(self._cause, LockedError) or time.monotonic() > deadline:
                     return
                 time.sleep(FIRST_PAUSE_S / 5)
@@ -246,11 +246,11 @@ class Outbox:
             if self.store is not None:
                 self.store.close()
 
-    def _try_waiting(self, most: int) -> bool:
-        """Save up to `most` queued writes; return whether all of them succeeded."""
+    def _try_waiting(self) -> bool:
+        """Save up to `WRITES_A_TRY` queued writes; return whether all of them succeeded."""
         went_well = True
         with self._trying:
-            for _ in range(most):
+            for _ in range(WRITES_A_TRY):
                 if not self._waiting or self._ended.is_set():
                     break
                 write = self._waiting[0]

@@ -10,13 +10,14 @@ from typing import Any
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import Device, EventClock, torch_dtype
+from cpugpu_tui.timing.timers import TorchThreads
 from cpugpu_tui.timing.timers.cuda import spin, timing_event
 
 SMALLEST_CALLS = 5_000
 """Calls of the smallest operation per block: 5 ms."""
 
 
-class CpuGauge:
+class CpuGauge(TorchThreads):
     """Gauge of the CPU."""
 
     directions: tuple[str, ...] = ()
@@ -25,12 +26,6 @@ class CpuGauge:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-
-    def threads(self) -> int:
-        """Return torch's number of intra-op threads."""
-        import torch
-
-        return torch.get_num_threads()
 
     def free_bytes(self) -> float:
         """Return the available memory of the host, bytes."""
@@ -116,7 +111,7 @@ WARM_UP_NS = 300e6
 """Warm-up before the first product, ns: an idle H200 runs at 345 MHz instead of 1,980."""
 
 
-class CudaGauge:
+class CudaGauge(TorchThreads):
     """Gauge of one GPU, on its default stream."""
 
     directions: tuple[str, ...] = ("h2d_pageable", "h2d_pinned", "d2h_pageable", "d2h_pinned")
@@ -136,12 +131,6 @@ class CudaGauge:
         while perf_counter_ns() - started < WARM_UP_NS:
             a.matmul(a)
             self._stream.synchronize()
-
-    def threads(self) -> int:
-        """Return torch's number of intra-op threads on the host."""
-        import torch
-
-        return torch.get_num_threads()
 
     def free_bytes(self) -> float:
         """Return the free memory of the GPU, bytes."""

@@ -1,6 +1,6 @@
 """What one call of a person's own code executed, and what about that code would make its times wrong.
 
-`examine` runs the code three times outside the clock. Each trap is a refusal with a name, not a time.
+`examine` runs the code three times outside the clock. Code with a trap gets no time: it is refused with the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def examine(
 ) -> CodeTraced:
     """Trace one call on a device, and look for traps. `wait` waits for the GPU; None for the CPU.
 
-    `before_code` are the children that this process had before it ran any of the code; None in a process of others.
+    `before_code` are the children that this process had before it ran any of the code; None in the caller's process.
 
     Raises:
         CaseError: `refused`, with the trap's name and what to do.
@@ -108,7 +108,7 @@ def check_later_call(op: Operation) -> None:
 
 
 def _distance(found: Any, expected: Any) -> float:
-    """Return how far two samples are apart; results of different sizes, such as of `nonzero`, share nothing."""
+    """Return how far two samples are apart; infinite if their sizes differ, as for `nonzero`."""
     return float((found - expected).norm()) if found.shape == expected.shape else math.inf
 
 
@@ -118,7 +118,7 @@ def _narrowest_bytes(inputs: Any) -> int:
 
 
 def _plain_tensors(inputs: CodeInputs | tuple[Any, ...]) -> Iterator[Any]:
-    """Yield inputs that are no parameters of a module: a training step may change those."""
+    """Yield the input tensors without parameters of modules, which a training step may change."""
     import torch
 
     for each in inputs:
@@ -134,7 +134,7 @@ def require_settings(op: Operation) -> None:
 
 
 def _require_shapes(op: Operation) -> None:
-    """Refuse code that changes the shape of its inputs, which cannot be put back: it empties them for later calls."""
+    """Refuse code that changes the shape of its inputs: it is not restored, and later calls would find them empty."""
     assert isinstance(op.inputs, CodeInputs)
     made = CodeInputs.of(op.inputs.sets[0], op.inputs.function, ())
     shapes = ([each.shape for each in _plain_tensors(inputs)] for inputs in (op.inputs, made))
@@ -216,7 +216,7 @@ def _require_repeated_work(op: Operation, device: str, first: Operators) -> None
 
 
 def _restorer(op: Operation, wait: Callable[[], None] | None) -> Callable[[], None]:
-    """Return what fills the inputs with their first numbers again, and waits until it has."""
+    """Return a function that restores the first numbers of the inputs and waits for the device."""
     assert isinstance(op.inputs, CodeInputs)
     refill(op.inputs, 0)
     targets = list(tensors(op.inputs))
@@ -247,7 +247,7 @@ def _sample(result: Any) -> Any:
 def nothing_left(before_code: Set[int] | None) -> Iterator[None]:
     """Refuse code whose work goes on after the call has returned, in a thread or another process.
 
-    Processes are killed, those of earlier calls too; in a process of others only those of this call.
+    These processes are killed, and those of earlier calls, too, except in the caller's process.
     """
     threads, processes = set(threading.enumerate()), children()
     yield

@@ -1,6 +1,6 @@
 """What each line of a person's own code costs, and why, in calls that are profiled.
 
-What is watched disturbs what is measured, so each quantity has a call of its own, and none of them is a row's time:
+Watching a call disturbs its time, so each quantity has a call of its own, and none of these gives a row's time:
 
 - traced: Python reports each line. Operators are not watched, so waits are about as long as without a profiler.
 - watched: torch's dispatcher reports each operator. Its host time says what a line spends its time on.
@@ -27,25 +27,25 @@ from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.operators import intercepted, is_own_file, own_line, role_of
 
 REPEATS, LONG_NS = 3, 1e8
-"""Calls of which the fastest counts, and the length of a call from which one has to do, ns."""
+"""The fastest of `REPEATS` calls counts. Code that takes `LONG_NS` or more is called once."""
 
 LONGEST_TRACE_NS = 10e9
 """Reporting lines makes loops of plain Python up to 30 times slower. After this time, the rest of a call runs without
 it and is given to no line."""
 
 MANY = 8
-"""From so many on, visits of a line are a loop and its operators are many."""
+"""A line that is visited so often is a loop, and so many operators are many."""
 
 SMALL_NS, SMALL_TRIVIAL = 50_000.0, 4
-"""Below this mean time, ns, or so many times that of adding two numbers, operators are small: what surrounds them costs
-as much as they do. On a busy machine or behind a slow driver that addition alone may take more than 50 µs."""
+"""Operators are small if their mean time is below `SMALL_NS`, or below `SMALL_TRIVIAL` times that of adding two
+numbers: what surrounds them costs as much as they do. On a busy machine that addition may take more than 50 µs."""
 
 TRIVIAL_CALLS = 50
-"""Additions whose mean is the measure of small operators."""
+"""Number of such additions that are timed."""
 
 MOST_KEPT = 10_000
-"""Visits and operators of a line whose times are kept one by one, so that a pause of the process in one of them can be
-told from its work: it stays in one call, and the shortest of all calls counts."""
+"""Visits and operators of a line whose times are kept one by one. For each of them the shortest time of all calls
+counts, so a pause of the process in one call does not."""
 
 LEAST_SHARE = 0.01
 """Lines below this share of the call are left out."""
@@ -130,7 +130,7 @@ class LineClock:
             self.visits[place] += 1
         elif event == "return":
             self._running.pop()
-        self._since_ns = perf_counter_ns()  # the time of this method is nobody's
+        self._since_ns = perf_counter_ns()  # the time in this method counts for no line
         if self._since_ns - self._begun_ns > LONGEST_TRACE_NS:
             sys.settrace(None)
         return self._step

@@ -34,7 +34,7 @@ def check_results(
 ) -> Check | None:  # fmt: skip
     """Compare the results of a case by device, with a float64 reference if `exact`. None if nothing is compared.
 
-    `has_sketches` adds those of the first device's result, for another process that compares its own with it. `whose`
+    `has_sketches` adds sketches of the first device's result, which another process compares with its own. `whose`
     names the code that is compared, as ` of f`.
 
     Raises:
@@ -89,13 +89,13 @@ def _reference(workload: Workload, case: Case, doubles: tuple[Any, ...]) -> Any:
 
 
 def _own_error(workload: Workload, case: Case, result: Any, doubles: tuple[Any, ...]) -> float:
-    """Return the workload's own measure; infinite for NaN, which no comparison would find too large."""
+    """Return the workload's own measure of error; infinite instead of NaN, because no NaN exceeds the tolerance."""
     error = workload.error(case.variant, doubled(moved(numbers(result), "cpu")), doubles)
     return math.inf if error is None or math.isnan(error) else float(error)
 
 
 def pairs(result: Any, reference: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield a result's numbers with those of the reference, float64 on the host: two tensors, or two of each kind.
+    """Yield pairs of tensors to compare, of the result and the reference, in float64 on the host.
 
     Floating-point numbers and integers are compared apart: large indices would hide errors of small values. Indices
     beside values, as of `sort`, are not compared.

@@ -1,6 +1,6 @@
-"""The characters with a meaning, in two sets (UTF-8 and ASCII), histories drawn with them, and filters for the rest.
+"""The characters with a meaning, in a UTF-8 and an ASCII set, and histories drawn with them.
 
-No other file in `ui/` may contain such a character. The filters handle what the sets do not cover, cell for cell: names
+No other file in `ui/` may contain such a character. Filters replace, cell for cell, what the sets do not cover: names
 and claims from others, paths, Textual's own widgets. A terminal without UTF-8 gets only ASCII, and no terminal gets
 control characters.
 """
@@ -101,7 +101,7 @@ def means(
 ) -> tuple[float | None, ...]:
     """Return the mean of each step of time, at most `cells` of them, newest last; None for a step without a value.
 
-    Steps are fixed in time: a new value changes only the newest one until it is over, so few cells are repainted.
+    Steps begin at fixed times. So a new value changes only the newest step, and few cells are repainted.
     """
     if not values or not times_ns or cells < 1:
         return ()
@@ -166,18 +166,18 @@ def harmless_text(text: str) -> str:
 
     These are control characters, direction marks and lone surrogates.
     """
-    return text if text.isprintable() else _OBEYED.sub(lambda found: "?" * cell_len(found[0]), text)
+    return text if text.isprintable() else _HARMFUL.sub(lambda found: "?" * cell_len(found[0]), text)
 
 
-_OBEYED = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HARMFUL = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _NO_COLOUR, _HARMLESS, _ASCII = NoColor(), Spelled(harmless_text), Spelled(ascii_text)
 
 
 def line_filters(usual: Sequence[LineFilter], *, no_colour: bool, ascii_only: bool) -> list[LineFilter]:
     """Return the filters of each line; `usual` are Textual's own.
 
-    With NO_COLOR the colours of every theme are removed, where Textual's filter would turn them into greys. A terminal
-    without UTF-8 gets ASCII. Control characters in names of files, hosts and processes are always replaced.
+    With NO_COLOR all colours are removed. Textual's own filter would turn them into greys. A terminal without UTF-8
+    gets ASCII. Control characters in names of files, hosts and processes are always replaced.
     """
     filters: list[LineFilter] = [*([_NO_COLOUR] if no_colour else usual), _HARMLESS]
     return [*filters, _ASCII] if ascii_only else filters

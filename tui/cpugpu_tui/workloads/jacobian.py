@@ -39,7 +39,7 @@ VECTORIZED_PEAK = 1200
 """
 
 PER_SAMPLE_PEAK = 820
-"""Memory of `per-sample`, in multiples of the result (float32, b = 100 and 200): rows [b, 400, 400], a gradient."""
+"""Memory of `per-sample` in multiples of the result (float32, b = 100 and 200): rows [b, 400, 400] and a gradient."""
 
 Forward = Callable[["torch.Tensor"], "torch.Tensor"]
 """A network with fixed weights: [b, 1] → [b, 400]."""
@@ -102,12 +102,12 @@ class Jacobian(Workload):
         return jacrev(network(tuple(parameters)), chunk_size=OUTPUTS)(x)
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
-        """Run P3's notebook cell, then its second one: it copies model and input again, although they are there."""
+        """Run P3's notebook cell, then its second one, which copies model and input to where they already are."""
         import torch
         from torch import nn
 
-        layers = [nn.Linear(wide, narrow, dtype=dtype) for wide, narrow in pairwise(WIDTHS)]
-        model = nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2], nn.Tanh()).to(device)
+        parts = [nn.Linear(wide, narrow, dtype=dtype) for wide, narrow in pairwise(WIDTHS)]
+        model = nn.Sequential(parts[0], nn.Tanh(), parts[1], nn.Tanh(), parts[2], nn.Tanh()).to(device)
         x = torch.rand(n, 1, dtype=dtype).to(device)
         row_by_row(model, x, lambda done, of: report(done, of, f"row {done:,} of {of:,}"))
         started_ns = report.stopwatch_ns()

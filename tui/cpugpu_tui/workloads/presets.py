@@ -48,9 +48,9 @@ class Preset:
     """CPU threads, 0 for all; empty for all."""
 
 
-def tens(low: int, high: int) -> tuple[int, ...]:
-    """Return the powers of ten from 10^low to 10^high."""
-    return tuple(10**k for k in range(low, high + 1))
+def tens(highest: int) -> tuple[int, ...]:
+    """Return the powers of ten from 100 to 10^highest."""
+    return tuple(10**k for k in range(2, highest + 1))
 
 
 TRANSFERS = tuple(sorted([*(4 * 4**k for k in range(15)), 400, 400_000_000]))
@@ -148,10 +148,10 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "vector-dot",
-            (Part("vector-dot", tens(2, 8), ("matmul", "dot")),),
+            (Part("vector-dot", tens(8), ("matmul", "dot")),),
             "P2's dot products as matrix products, n = 10² to 10⁸, and the same with `dot`",
             "P2: on large data, CPU time grows, GPU time hardly does",
-            Small((Part("vector-dot", tens(2, 5), ("matmul", "dot")),), "n up to 10⁵ instead of 10⁸"),
+            Small((Part("vector-dot", tens(5), ("matmul", "dot")),), "n up to 10⁵ instead of 10⁸"),
         ),
         Preset(
             "jacobian",
@@ -165,11 +165,11 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "elementwise",
-            (Part("elementwise", tens(2, 8), ("fresh", "out", "add", "add-out")),),
+            (Part("elementwise", tens(8), ("fresh", "out", "add", "add-out")),),
             "P4's multiply-add of 10² to 10⁸ numbers, and addition alone; into new and preallocated memory",
             "P4: 10⁸ numbers × 1,000 multiply-adds: CPU 178.3 s, GPU 4.02 s; P1: addition gains nothing",
             Small(
-                (Part("elementwise", tens(2, 5), ("fresh", "out", "add", "add-out")),),
+                (Part("elementwise", tens(5), ("fresh", "out", "add", "add-out")),),
                 "up to 10⁵ numbers instead of 10⁸, 100 iterations instead of 1,000",
             ),
         ),

@@ -62,7 +62,7 @@ class _TracedNvml:
 class Nvml:
     """One NVML session.
 
-    Use it from one thread only: `nvmlShutdown` of the last session beside another call crashes the process.
+    Use it from one thread only: `nvmlShutdown` of the last session during another call crashes the process.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ SLOW_S = 5.0
 _VITAL_KEYS = (
     "kernel_active_pct", "memory_used_bytes", "sm_clock_mhz", "memory_clock_mhz", "power_mw", "temperature_c",
 )  # fmt: skip
-"""A number for any of them means that the GPU answers; no permission for all of them, no permission for the GPU."""
+"""If any of them has a number, the GPU answers. If all of them lack permission, so does the whole GPU."""
 
 
 class Gpu:

@@ -127,6 +127,16 @@ class Timer(Protocol):
         """Return the clock of this device's times, ns."""
 
 
+class TorchThreads:
+    """What runs torch in this process."""
+
+    def threads(self) -> int:
+        """Return torch's number of intra-op threads on the host."""
+        import torch
+
+        return torch.get_num_threads()
+
+
 class HostTimer:
     """What a clock of the host cannot time: queued calls, launches, copies and kernels of a GPU."""
 

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SINGLE, SYNCED, Case, Device
-from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, HostTimer, Readiness
+from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, HostTimer, Readiness, TorchThreads
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 from cpugpu_tui.workloads.containers import stored, tensors
 
@@ -20,7 +20,7 @@ PROBED = 1_000_000
 """Elements of each input that are checked for denormals."""
 
 
-class CpuTimer(HostTimer):
+class CpuTimer(TorchThreads, HostTimer):
     """Measures wall time on the CPU, where calls are synchronous."""
 
     def __init__(self, device: Device, flush_bytes: int, threads: int, cores: int, *, cold: bool, fresh: bool) -> None:
@@ -31,12 +31,6 @@ class CpuTimer(HostTimer):
         self._flush_bytes = min(flush_bytes, FLUSH_CAP_BYTES) if cold else 0
         self._flush_buffer: Any = None
         self._process_is_cold = fresh
-
-    def threads(self) -> int:
-        """Return torch's number of intra-op threads."""
-        import torch
-
-        return torch.get_num_threads()
 
     def on_one_thread(self, op: Operation) -> Operation | None:
         """Return the same operation on one thread; None if it already uses one, or cannot use fewer."""

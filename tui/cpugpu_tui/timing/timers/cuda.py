@@ -25,7 +25,7 @@ from cpugpu_tui.model import (
     Device,
 )
 from cpugpu_tui.model.quantities import significant
-from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
+from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, TorchThreads
 from cpugpu_tui.timing.timers.overheads import Overheads, SettledClock, profiled_kernels
 from cpugpu_tui.timing.timers.timed_operation import Operation, copier, operation
 from cpugpu_tui.workloads.containers import pinned as pinned_copies
@@ -43,7 +43,7 @@ See method.md, "What is reported per case and device".
 """
 
 
-class CudaTimer:
+class CudaTimer(TorchThreads):
     """Times operations on one GPU, on its default stream."""
 
     is_event_clock_sound = True
@@ -69,12 +69,6 @@ class CudaTimer:
         self._overheads = Overheads(device.name, self._stream, self._hold, timing_event)
         self._cycles_per_ns = 2.0
         self._enqueue_ns = 60_000.0
-
-    def threads(self) -> int:
-        """Return torch's number of intra-op threads on the host."""
-        import torch
-
-        return torch.get_num_threads()
 
     def _enter(self) -> None:
         """Make this GPU the current device, which spins and events use; another one may have been timed before."""

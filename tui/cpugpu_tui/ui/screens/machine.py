@@ -62,7 +62,7 @@ class MachineScreen(Page):
         return (back, *([("{measure}", f"measure{again} (20 s)")] if can_measure else []), *others)
 
     def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return why a device is missing, and the card or its description."""
+        """Return the remark on the last measurement, and the card, or what it will show."""
         known, remark = self.state.ceilings, self.state.calibration_remark
         lines = wrapped(spelled(remark, self.glyphs), width, "warn") if remark else []
         if not known:
@@ -81,7 +81,7 @@ BASIS_WORDS = {
     device_state.BY_CASE: " of the whole case",
     device_state.BY_MASK: " of the half-rounds, sampled: this driver has no counter",
 }
-"""Basis of a share → words, where it is not the timed part."""
+"""Basis of a throttled share → words. The usual basis, the timed part, is called "of the time"."""
 
 
 def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -164,11 +164,11 @@ def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     if watts.value is not None:
         lines += _named("power", f"{significant(watts.value)} W{spread}", width, "text")
     else:
-        why_not = _why_no_energy(watts, "half-rounds are shorter than ")
+        why_not = _why_no_energy(watts, "half-rounds are")
         lines += _named("power", f"{glyphs.none} {why_not}", width, "muted")
     joules = found.energy.joules_per_call
     if joules.value is None:
-        return [*lines, *_named("energy", f"{glyphs.none} {_why_no_energy(joules, '')}", width, "muted")]
+        return [*lines, *_named("energy", f"{glyphs.none} {_why_no_energy(joules, 'the window is')}", width, "muted")]
     parts = [f"{spelled(joules_text(joules.value), glyphs)} a call{spread}"]
     above = found.above_idle.value
     if above is not None:
@@ -187,9 +187,9 @@ def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     return lines
 
 
-def _why_no_energy(reading: Reading, what: str) -> str:
+def _why_no_energy(reading: Reading, what_is: str) -> str:
     if reading.reason == "window-too-short":
-        return f"{what}its sensor resolves" if what else "the window is shorter than its sensor resolves"
+        return f"{what_is} shorter than its sensor resolves"
     return why(reading) + (": run with --energy" if reading.reason == "not-asked" else "")
 
 
