@@ -9,6 +9,8 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
+from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 from string import ascii_lowercase
@@ -36,8 +38,15 @@ TIMED = Path(__file__).with_name("time.ndjson.gz")
 FLAGS = {"database": "db"}
 """Settings whose flag has another name."""
 
-ANNOTATED_SIZES = ("16", "200", "233", "500", "2,048")
+ANNOTATED_SIZES = ("16", "200", "247", "500", "2,048")
 """Rows of the annotated table: the CPU wins, unclear twice, the GPU wins within a wide interval, the last one."""
+
+_NUMBERS = (100, 1_000_000, 100_000_000)
+SHOWN_SIZES = {
+    "matmul-sweep": (1, 101, 301, 3001, 9951), "vector-dot": _NUMBERS, "jacobian": (100,), "elementwise": _NUMBERS,
+    "mnist-mlp": (32,),
+}  # fmt: skip
+"""Runs of the demo of which docs show a table, with its sizes."""
 
 QUOTED_CLAIMS = ("p1-gpu-millisecond", "p5-wide")
 
@@ -109,6 +118,23 @@ def judged() -> tuple[JudgedClaim, ...]:
     return judge_all(numbers_of((), points[::-1], recording().ceilings, simulated=False))
 
 
+def demo_tables() -> str:
+    """Return rows of the demo's runs of publications, each with its command, version and day."""
+    parts = []
+    for run in recording().runs:
+        if run.name in SHOWN_SIZES:
+            sizes = SHOWN_SIZES[run.name]
+            state = replace(run.state, rows={key: row for key, row in run.state.rows.items() if row.case.size in sizes})
+            sentences = printed(lambda state=state: print(*summary(state, None), sep="\n"))  # type: ignore[misc]
+            (command,) = repeat_commands(run.started)
+            lines = [line for line in printed(lambda state=state: print_state(state))  # type: ignore[misc]
+                     if line not in sentences and command not in line]  # fmt: skip
+            day = f"{datetime.fromtimestamp(run.started.wall_ns / 1e9, timezone.utc):%Y-%m-%d}"
+            rows = lines[: next((n for n, line in enumerate(lines) if line.startswith("workload ")), None)]
+            parts.append(fenced(f"$ {command}", f"version {run.started.environment['version']}, {day}", *rows))
+    return "\n".join(parts)
+
+
 def claims(*ids: str) -> str:
     """Return what `claims` says of these claims, or of all."""
     data = [as_data(each) for each in judged() if not ids or each.claim.id in ids]
@@ -157,6 +183,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "time": time_output,
     "claims": lambda: claims(*QUOTED_CLAIMS),
     "all-claims": claims,
+    "demo-tables": demo_tables,
     "figures": in_short,
     **{name: lambda name=name: block(name) for name in PARTS},  # type: ignore[misc]
     "keys": keys,

@@ -181,6 +181,15 @@ def test_on_other_machines(words, name, points, outcome):
     words(found.here)
 
 
+def test_a_difference_is_that_of_two_cases_of_one_run():
+    """A step with copies of one run was held against a step without them of a newer one, which was slower."""
+    newer = point("mnist-mlp", "eager", 32, MS, 1.26 * MS, source="run 9")
+    same = point("mnist-mlp", "eager", 32, MS, 1.09 * MS)
+    found = judged("p5-copies", [newer, point("mnist-mlp", "pageable", 32, MS, 1.22 * MS), same])
+    assert "Copies are 11 % of the step" in found.here
+    assert found.sources == ("run 3",)
+
+
 def test_arithmetic_is_the_reason_where_memory_is_fast_enough(words):
     fast_memory = replace(GPU, flops={"float32": 1e9}, copy_bytes_per_s=1e15)
     found = judged("p4-reason", [point("elementwise", "fresh", 10**8, S, 250 * MS, bytes_moved=2.4e9)], [fast_memory])
@@ -226,7 +235,7 @@ def test_every_claim_that_can_be_measured_has_a_request_or_needs_the_card():
 
 
 def test_the_command_repeats_the_request():
-    assert command(judged("p3-batch-100", H200)) == "cpugpu-tui run jacobian --size 100 --variant loop"
+    assert command(judged("p3-batch-100", H200)) == "cpugpu-tui run jacobian --size 100 --variant loop --rounds 6"
     assert command(judged("p5-copies", H200)) == "cpugpu-tui run mnist-mlp --size 32 --scale small"
 
 

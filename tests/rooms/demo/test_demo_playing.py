@@ -60,7 +60,7 @@ def whole():
 @pytest.fixture(scope="module")
 def two(whole):
     """Two short runs."""
-    return Recording((whole.runs[1], whole.runs[7]))
+    return Recording((whole.runs[1], whole.runs[6]))
 
 
 # ------------------------------------------------------------------ the pace

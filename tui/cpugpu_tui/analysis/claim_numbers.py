@@ -64,7 +64,7 @@ class Numbers:
     """All numbers that claims can be judged by."""
 
     points: tuple[TimedCase, ...] = ()
-    """Each case once."""
+    """The cases of every run; of those that are the same, the one to judge by comes first."""
     cpu: Ceilings | None = None
     """This machine's last calibration of the CPU."""
     gpu: Ceilings | None = None
@@ -73,11 +73,15 @@ class Numbers:
         """Return the points of one workload and variant in order of size: timed on `both` devices, or on the `cpu`."""
         found = [p for p in self.points if (p.workload, p.variant) == (workload, variant)]
         usable = [p for p in found if p.comparison is not None or (device == "cpu" and p.cpu_ns.get(LATENCY))]
-        return tuple(sorted(usable, key=lambda point: point.size))
+        best = {point.size: point for point in reversed(usable)}
+        return tuple(best[size] for size in sorted(best))
 
-    def at(self, workload: str, variant: str, size: int) -> TimedCase | None:
-        """Return one size, if it was timed on both devices."""
-        return next((point for point in self.sweep(workload, variant) if point.size == size), None)
+    def at(self, workload: str, variant: str, size: int, beside: TimedCase | None = None) -> TimedCase | None:
+        """Return one size, if it was timed on both devices, from the run of `beside` if that has it, too."""
+        key = workload, variant, size
+        found = [p for p in self.points if p.key == key and p.comparison is not None]
+        same_run = [p for p in found if beside is not None and p.source == beside.source]
+        return next(iter(same_run or found), None)
 
 
 class Judgement(NamedTuple):

@@ -179,7 +179,8 @@ def _p3_moving(numbers: Numbers) -> Judgement:
 
 
 def _p3_cores(numbers: Numbers) -> Judgement:
-    point, same = _loop(numbers), numbers.at("jacobian", "vectorized", 100)
+    point = _loop(numbers)
+    same = numbers.at("jacobian", "vectorized", 100, beside=point)
     if point is None:
         return unmeasured("jacobian loop and vectorized at batch 100")
     whole_ns, work_ns = point.gpu_ns[model.LATENCY], gpu_work_ns(point)
@@ -204,7 +205,7 @@ def _p3_cores(numbers: Numbers) -> Judgement:
 
 def _p3_copies(numbers: Numbers) -> Judgement:
     point = _loop(numbers)
-    others = [numbers.at("jacobian", variant, 100) for variant in ("loop", "vectorized")]
+    others = [numbers.at("jacobian", variant, 100, beside=point) for variant in ("loop", "vectorized")]
     moved = next(
         (p for p in others if p is not None and {model.H2D_PAGEABLE, model.D2H_PAGEABLE} <= p.gpu_ns.keys()), None
     )
@@ -307,7 +308,8 @@ def _p5(workload: str, claimed: str) -> Judge:
 
 
 def _p5_reason(numbers: Numbers) -> Judgement:
-    copied, resident = (numbers.at("mnist-mlp", variant, BATCH) for variant in ("pageable", "eager"))
+    copied = numbers.at("mnist-mlp", "pageable", BATCH)
+    resident = numbers.at("mnist-mlp", "eager", BATCH, beside=copied)
     if copied is None or resident is None:
         return unmeasured(f"mnist-mlp pageable and eager at batch {BATCH}")
     copied_ns, resident_ns = copied.gpu_ns[model.LATENCY], resident.gpu_ns[model.LATENCY]

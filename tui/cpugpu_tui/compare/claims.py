@@ -29,7 +29,7 @@ THIS_RUN = "this run"
 
 _MATMUL = PlanRequest(("matmul-sweep",), sizes="1,51,101,301,1001,3001,9951")
 _DOT = PlanRequest(("vector-dot",), sizes="100,10000,1000000,10000000,100000000", variant="matmul")
-_LOOP = PlanRequest(("jacobian",), sizes="100", variant="loop")
+_LOOP = PlanRequest(("jacobian",), sizes="100", variant="loop", rounds=6)  # fewer have no interval
 _JACOBIAN = PlanRequest(("jacobian",), sizes="100")
 _MULTIPLY_ADD = PlanRequest(("elementwise",), sizes="100000000", variant="fresh")
 _TRAINING = PlanRequest(("mnist-mlp",), sizes="32", variant="pageable")
@@ -103,12 +103,8 @@ def numbers_of(
     known = [found for found in ceilings if found.simulated == simulated]
     cpu = next((found for found in known if found.device == "cpu"), None)
     gpu = next((found for found in known if found.device != "cpu"), None)
-    best: dict[tuple[str, str, int], TimedCase] = {}
-    for point in (*points, *stored):  # of each case the first point that was timed on both devices, else the first
-        before = best.get(point.key)
-        if before is None or (before.comparison is None and point.comparison is not None):
-            best[point.key] = point
-    return Numbers(tuple(best.values()), cpu, gpu)
+    # Those that were timed on both devices come first.
+    return Numbers(tuple(sorted((*points, *stored), key=lambda point: point.comparison is None)), cpu, gpu)
 
 
 def points_of(run: RunState, source: str = THIS_RUN) -> tuple[TimedCase, ...]:
@@ -207,7 +203,8 @@ def command(judged: JudgedClaim, simulate: str | None = None) -> str:
     if judged.wants_ceilings:
         words = ["machine", "--measure"]
     elif request is not None:
-        words = [*request_words(request), *(["--scale", request.scale] if request.scale != "full" else [])]
+        scale = request.scale if request.scale != "full" else None
+        words = [*request_words(request), *option_words({"--scale": scale, "--rounds": request.rounds})]
     else:
         return ""
     return with_database(shlex.join(["cpugpu-tui", *words, *option_words({"--simulate": simulate})]))

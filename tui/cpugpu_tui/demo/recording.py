@@ -71,8 +71,8 @@ class Recording:
         parts = [gpu, str(facts.get("cpu") or "unknown CPU")]
         parts += [f"driver {facts['driver']}"] if facts.get("driver") else []
         parts += [f"torch {facts['torch']}"] if facts.get("torch") else []
-        recorded = datetime.fromtimestamp(self.runs[0].started.wall_ns / 1e9, tz=timezone.utc)
-        return (*(printable(part) for part in parts), f"{recorded:%Y-%m-%d}")
+        days = {f"{datetime.fromtimestamp(run.started.wall_ns / 1e9, timezone.utc):%Y-%m-%d}" for run in self.runs}
+        return (*(printable(part) for part in parts), " to ".join(dict.fromkeys((min(days), max(days)))))
 
     @property
     def summary(self) -> str:

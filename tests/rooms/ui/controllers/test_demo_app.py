@@ -33,7 +33,7 @@ def whole():
 @pytest.fixture(scope="module")
 def short(whole):
     """The search and one of the publications' runs."""
-    return Recording((whole.runs[0], whole.runs[7]))
+    return Recording((whole.runs[0], whole.runs[6]))
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ async def ended(pilot):
 
 async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series(whole):
     """The second run has a CPU time of a million microseconds, whose column the first did without."""
-    async with demo(Recording((whole.runs[8], whole.runs[1])), size=(80, 24)) as pilot:
+    async with demo(Recording((whole.runs[7], whole.runs[1])), size=(80, 24)) as pilot:
         await ended(pilot)
         lines = await reads(pilot, " 9,951 ")
         (row,) = [line for line in lines if line.startswith(" 9,951 ")]
