@@ -60,7 +60,7 @@ def heading(run: RunState) -> str:
     if run.facts.get("torch"):
         parts.append(f"torch {run.facts['torch']}")
     text = " · ".join([*parts, *settings(run)])
-    own = ", and your code was not run" if run.plan.codes or run.plan.own_files else ""
+    own = ", and your code was not timed" if run.plan.codes or run.plan.own_files else ""
     is_named = len(run.sweeps) == 1 and not own  # `code_lines` name a person's code, a table several workloads
     work = [f"{work_name(sweep)}, {sweep[2]}" for sweep in run.sweeps if is_named]
     words = beside_words(run)

@@ -26,6 +26,13 @@ def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu):
     assert shlex.split(again.partition(" --simulate")[0]) == [*PRODUCT, "--n", "16:2048", "--starts", "1"]
 
 
+def test_a_simulated_run_of_code_that_is_only_outlined_does_not_say_that_it_was_not_run(cpugpu, tmp_path):
+    (tmp_path / "own.py").write_text(f"def f(n): open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    done = cpugpu.here("time", f"{tmp_path}/own.py:f", "--n", "64", "--simulate", FAST)
+    assert (tmp_path / "ran").exists(), "with shapes alone, to count its operations"
+    assert done.out.startswith("SIMULATED: no number here was measured, and your code was not timed.")
+
+
 def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu):
     cpugpu.here("time", "missing + 1", "--n", "64", *HERE)
     done = cpugpu.here("compare", "latest", "latest")
