@@ -171,6 +171,19 @@ def test_merge_brings_runs_of_another_machine_once(four, tmp_path, words):
     assert f"{other} is not a database. It was not changed. Choose another file.\n" in refused.err
 
 
+def test_a_baseline_of_another_database_is_refused_with_the_command_that_brings_it(four, tmp_path):
+    other = tmp_path / "other.db"
+    with closing(Store.open(other)) as store:
+        save(store, 7, "matmul")
+    done = four.here("baseline", "main", f"{other}:1")
+    assert done.code == EXIT_USAGE
+    command = f"cpugpu-tui history merge {other}"
+    assert done.err == (
+        f"cpugpu-tui: A baseline names a run of the history, not of {other}. Copy its runs with `{command}`.\n"
+    )
+    assert four.here(*command.split()[1:]).code == EXIT_OK
+
+
 def test_a_damaged_history_is_kept_aside_by_the_next_run_and_it_says_so(four):
     content = four.database.read_bytes()
     four.database.write_bytes(content[:100] + b"\xff" * (len(content) - 100))

@@ -42,6 +42,15 @@ def test_the_name_of_the_file_says_the_format(saved, tmp_path):
     assert (tmp_path / "x.md").read_text().count("## matmul") == 2
 
 
+def test_every_file_that_is_named_is_written(saved, tmp_path):
+    """Of several --out the last one alone was written."""
+    done = saved.here("export", "1", "-o", tmp_path / "x.csv", "-o", tmp_path / "x.json", "-o", "-")
+    assert (done.code, done.err) == (EXIT_OK, f"Wrote {tmp_path}/x.csv\nWrote {tmp_path}/x.json\n")
+    assert run_ids(tmp_path / "x.json") == ["20260101-aaaa"]
+    assert (tmp_path / "x.csv").exists()
+    assert json.loads(done.out)["runs"]
+
+
 def test_a_folder_gets_a_file_for_each_run(saved, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()

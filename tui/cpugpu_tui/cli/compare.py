@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -85,11 +86,15 @@ def baseline(given: CompareGiven) -> None:
 
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
     from cpugpu_tui.analysis.compare import GATE_RUNS
-    from cpugpu_tui.cli.past_runs import writing
+    from cpugpu_tui.cli.past_runs import file_and_name, writing
     from cpugpu_tui.compare.series import checked_baseline, series_of_id
     from cpugpu_tui.render.comparison import left_out, series_text
 
     checked_baseline(name)
+    file, _ = file_and_name(run_name)
+    if file is not None:
+        merge = with_database(f"cpugpu-tui history merge {shlex.quote(str(file))}")
+        raise UsageError(f"A baseline names a run of the history, not of {file}.", f"Copy its runs with `{merge}`.")
     with writing(database) as store:
         series_id = store.series_of(store.find(run_name))
         series = series_of_id(store, series_id, typed=run_name)

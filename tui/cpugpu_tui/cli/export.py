@@ -38,8 +38,8 @@ class ExportGiven(opt.Given):
         "FORMAT", "json, ndjson, csv, markdown, html, svg, png or tensorboard.", "--format", "-f",
         usual="by the ending of --out, else json",
     )] = None  # fmt: skip
-    out: Annotated[Path | None, opt.option(
-        "PATH", "File, folder (one file per run), or - for stdout.", "--out", "-o", usual="-"
+    out: Annotated[list[Path] | None, opt.option(
+        "PATH", "File, folder (one file per run), or - for stdout. Repeatable.", "--out", "-o", usual="-"
     )] = None  # fmt: skip
     samples: Annotated[bool, opt.flag(
         "--samples", "With csv: write one row for each single timing instead of one for each summary value."
@@ -60,31 +60,33 @@ def export(given: ExportGiven) -> None:
     from cpugpu_tui.export import formats
     from cpugpu_tui.export.json_document import schema_text
 
-    samples, out, fmt = given.samples, given.out, given.format_name
+    samples, places, fmt = given.samples, given.out or [STDOUT], given.format_name
     if given.schema:
         sys.stdout.write(schema_text())
         return
     if given.with_messages and not given.anonymize:
         raise UsageError("--with-messages needs --anonymize.", "Add it, or leave --with-messages out.")
-    name = formats.checked(fmt) if fmt is not None else _format_by_name(out)
-    if samples and name != "csv":
-        raise UsageError(f"--samples does not work with {name}.", "Use --format csv. json and ndjson have all samples.")
-    formats.need(name)
-    place = out or STDOUT
-    _check(name, place)
+    names = {place: formats.checked(fmt) if fmt is not None else _format_by_name(place) for place in places}
+    for place, name in names.items():
+        if samples and name != "csv":
+            remedy = "Use --format csv. json and ndjson have all samples."
+            raise UsageError(f"--samples does not work with {name}.", remedy)
+        formats.need(name)
+        _check(name, place)
     runs = _load(given.run_names or ["latest"], given.database)
     if given.anonymize:
         runs = _veiled(runs, messages=given.with_messages)
-    if place == STDOUT:
-        for chunk in formats.rendered(name, runs, samples=samples):
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-        return
-    for path in _written(name, runs, place, samples=samples):
-        print_notice(f"Wrote {path}")
+    for place, name in names.items():
+        if place == STDOUT:
+            for chunk in formats.rendered(name, runs, samples=samples):
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            continue
+        for path in _written(name, runs, place, samples=samples):
+            print_notice(f"Wrote {path}")
 
 
-def _format_by_name(out: Path | None) -> str:
+def _format_by_name(out: Path) -> str:
     """Return the format that belongs to the ending of the output, or json without an ending.
 
     Raises:
@@ -92,7 +94,7 @@ def _format_by_name(out: Path | None) -> str:
     """
     from cpugpu_tui.export import formats, target
 
-    if out is None or not out.suffix or target.is_folder(out):
+    if not out.suffix or target.is_folder(out):
         return "json"
     return formats.required_format_of(out)
 

@@ -78,7 +78,7 @@ def series_in(text: str, database: Path | None) -> Series:
     """
     from cpugpu_tui.compare.series import Series, series_named
 
-    file, name = _file_and_name(text)
+    file, name = file_and_name(text)
     try:
         with reading(file or database, must_exist=True) as store:
             series = series_named(store, name)
@@ -91,7 +91,7 @@ def series_in(text: str, database: Path | None) -> Series:
     return Series(f"{file.name}: {series.text}", series.runs) if file is not None else series
 
 
-def _file_and_name(text: str) -> tuple[Path | None, str]:
+def file_and_name(text: str) -> tuple[Path | None, str]:
     """Return the database, None for the history, and the name of a series in it. `FILE.db` means its newest run.
 
     Raises:
