@@ -165,6 +165,14 @@ def test_settings_of_the_config_reach_a_command_and_those_in_it(cpugpu, tmp_path
     assert "set.db" in cpugpu(*words, CPUGPU_DB="", XDG_CONFIG_HOME=str(tmp_path)).err
 
 
+def test_a_missing_folder_of_mnist_in_the_config_leaves_other_runs_alone(cpugpu, tmp_path):
+    (tmp_path / "cpugpu-tui").mkdir()
+    (tmp_path / "cpugpu-tui" / "config.toml").write_text('mnist = "not-mounted"\n')
+    run = ("run", "matmul", "--size", "16", "--rounds", "5", "--simulate", "default", "--no-save")
+    assert cpugpu(*run, XDG_CONFIG_HOME=str(tmp_path)).code == 0
+    assert cpugpu(*run, "--mnist", "not-mounted").code == 2
+
+
 def test_a_shell_completes_commands_and_options(cpugpu):
     """Tab passes no arguments. It opened the app, or began a run without a terminal."""
     script = "import sys; sys.argv[0] = 'cpugpu-tui'; from cpugpu_tui.__main__ import main; main()"  # not `python -m`

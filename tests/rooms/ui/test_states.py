@@ -160,7 +160,11 @@ async def test_a_torch_that_can_use_no_gpu(
 @pytest.mark.parametrize(
     ("has_python", "sentences"),
     [
-        state("torch-missing", True, ("ModuleNotFoundError: No module named 'torch'", "--python PATH", "cannot run")),
+        state(
+            "torch-missing",
+            True,
+            ("ModuleNotFoundError: No module named 'torch'", "--python auto", "cannot run", "Nothing can be timed"),
+        ),
         state("no-such-interpreter", False, ("interpreter", "not found", "cannot run")),
     ],
 )
@@ -169,6 +173,9 @@ async def test_an_interpreter_that_will_not_do(bare_python, tmp_path, has_python
     app = CpuGpuApp(AppOptions(python=python, database=tmp_path / "results.db"))
     async with ShownApp(app) as pilot:
         await reads(pilot, *sentences)
+        await pilot.press("r")
+        await settled(pilot, lambda: app.state.run.finished is not None or not has_python)
+        assert joined(screen_lines(pilot)).count(sentences[0]) == 1, "it is told once, also after a try to run"
 
 
 # ------------------------------------------------------------------ rows

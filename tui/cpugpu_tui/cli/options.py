@@ -334,8 +334,8 @@ class Given:
             sizes=self.size if self.n is None else self.n, dtype=self.dtype, threads=self.threads, variant=self.variant,
             devices=self.devices, rounds=self.rounds, max_seconds=self.max_seconds, case_timeout_s=self.case_timeout,
             repeat=self.repeat, cache=self.cache, scale=self.scale, simulation=self.simulation,
-            mnist=mnist_folder(self.mnist), find_crossover=self.find_crossover, max_size=self.max_size, full=self.full,
-            parallel=self.parallel, energy=self.energy, beside=self.beside,
+            mnist=mnist_folder(self.mnist, is_typed="mnist" in typed(self.context)), find_crossover=self.find_crossover,
+            max_size=self.max_size, full=self.full, parallel=self.parallel, energy=self.energy, beside=self.beside,
         )  # fmt: skip
         return replace(request, **more)
 

@@ -61,9 +61,16 @@ def require_torch(plan: model.Plan, hello: model.Hello) -> None:
     Raises:
         NoTorchError: it lacks torch.
     """
+    if plan.simulation is None and (lacking := without_torch(hello)) is not None:
+        raise lacking
+
+
+def without_torch(hello: model.Hello) -> NoTorchError | None:
+    """Return the error of an interpreter that cannot import torch; None if it can."""
     facts = hello.environment
-    if plan.simulation is None and facts.get("torch") is None:
-        raise NoTorchError(
-            f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
-            "Install torch in this interpreter, or use --python auto to find one that has torch.",
-        )
+    if facts.get("torch") is not None:
+        return None
+    return NoTorchError(
+        f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
+        "Install torch in this interpreter, or use --python auto to find one that has torch.",
+    )

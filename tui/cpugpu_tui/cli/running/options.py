@@ -183,15 +183,15 @@ def found_python(python: str | None, worker: str = "process", simulation: model.
     return choice.python
 
 
-def mnist_folder(given: Path | None) -> str | None:
+def mnist_folder(given: Path | None, *, is_typed: bool) -> str | None:
     """Return the absolute path of `--mnist`.
 
     Raises:
-        UsageError: it is not a folder.
+        UsageError: it is typed, and not a folder. One of the config file may be for other runs than this one.
     """
     if given is None:
         return None
     path = absolute(str(given))
-    if not os.path.isdir(path):
+    if is_typed and not os.path.isdir(path):
         raise UsageError(f"{printable(str(given))} is not a folder.", "Give --mnist the folder of the MNIST files.")
     return path

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.report.report import carry_over
+from cpugpu_tui.session.endings import without_torch
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.live import messages
@@ -111,7 +111,7 @@ class Live:
         """Show whether runs can begin."""
         outcome = message.outcome
         if isinstance(outcome, model.Hello):
-            problem = self._without_torch(outcome)
+            problem = None if self._app.state.simulated else without_torch(outcome)
             self._app.change(environment=outcome.environment, agent_ready=True, agent_wait="", problem=problem)
         elif not self._app.state.situation.live:
             self._app.change(problem=outcome, agent_ready=False, agent_wait="")
@@ -119,15 +119,6 @@ class Live:
     def await_agent(self, message: messages.AgentAwaited) -> None:
         """Name the interpreter that takes long to start, until it is ready."""
         self._app.change(agent_wait=message.text)
-
-    def _without_torch(self, hello: model.Hello) -> CpuGpuError | None:
-        facts = hello.environment
-        if self._app.state.simulated or facts.get("torch") is not None:
-            return None
-        return UnfitError(
-            f"{facts.get('interpreter', 'The interpreter')} cannot import torch: {facts.get('torch_error')}.",
-            "Install torch in this interpreter, or choose another interpreter with --python PATH.",
-        )
 
     def mark_unsaved(self, message: messages.SavingChanged) -> None:
         """Mark the rows that are not saved."""

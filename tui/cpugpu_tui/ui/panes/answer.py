@@ -137,7 +137,8 @@ def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
         found.append((f"{glyphs.no} {state.problem}", "bad"))
     if run.finished is not None and run.finished.message and not situation.live:
         text = f"{run.finished.message} {run.finished.remedy}".strip()
-        found.append((text, "bad" if run.status == "failed" else "warn"))
+        if text != str(state.problem):
+            found.append((text, "bad" if run.status == "failed" else "warn"))
     row = run.rows.get(state.cursor or "")
     if row is not None and row.failure is not None and row.failure.kind != "skipped" and not situation.live:
         name = f"{run_name(run, row.case.workload, glyphs)} {size_text(row.case.size)}"

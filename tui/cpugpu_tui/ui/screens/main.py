@@ -33,7 +33,9 @@ NAME_CELLS = 13
 ROWS = "For each size the table shows CPU time, GPU time and speedup. The answer appears below it."
 CLAIMS = "These workloads repeat experiments of five publications ({claims} lists their claims):"
 BESIDE = "No NVIDIA GPU was found. Press {beside} to time this CPU and set it beside an H100 server's recorded times."
-WITHOUT_GPU = "{run} times the CPU alone. To watch a recorded run, press {quit} and start `cpugpu-tui demo` (90 s)."
+DEMO = "To watch a recorded run, press {quit} and start `cpugpu-tui demo` (90 s)."
+WITHOUT_GPU = f"{{run}} times the CPU alone. {DEMO}"
+WITHOUT_TORCH = f"Nothing can be timed without torch. {DEMO}"
 
 
 class WelcomePane(StatePane):
@@ -58,7 +60,9 @@ def is_first(state: AppState) -> bool:
 def welcome_lines(state: AppState, width: int) -> list[Spans]:
     """Return what the run key or, without a GPU, the one beside it does, what the table shows, and claims."""
     with_keys = state.keymap.with_keys
-    if lacks_gpu(state):
+    if state.environment and state.environment.get("torch") is None and not state.simulated:
+        lines = wrapped(with_keys(WITHOUT_TORCH), width, "strong")
+    elif lacks_gpu(state):
         lines = [*wrapped(with_keys(BESIDE), width, "strong"), *wrapped(with_keys(WITHOUT_GPU), width, "warn")]
     else:
         lines = wrapped(with_keys(first_sentence(state)), width, "strong")
