@@ -25,16 +25,18 @@ from pathlib import Path
 from typing import TypeVar
 from unittest.mock import patch
 
-from tests.bench.faults.hostile_hosts import Bench
 from tests.helpers.app.byte_fuzz import PLACES, inputs, prepare, visit
 from tests.helpers.app.byte_fuzz import FuzzError as PlaceError
 from tests.helpers.app.byte_fuzz import Outcome as Bytes
 from tests.helpers.app.fuzz import FuzzError, Outcome, Step, play, script, shortest
 from tests.helpers.bench.ratios import cap_seconds, table
-from tests.helpers.fleet.hostile_run import record
+from tests.helpers.fleet.hostile_run import GOOD, Ended, fleet_of, record, run_of, watch
 from tests.helpers.fuzz import trying
 from tests.helpers.fuzz.command_lines import try_one
 from tests.helpers.fuzz.surfaces import Files
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT
+from cpugpu_tui.session.fleet_state import OVER, TROUBLES
 
 PARTS, KEYS, RESIZES = 10, 1_000, 50
 BYTE_INPUTS = 10_000
@@ -44,7 +46,7 @@ Part = TypeVar("Part")
 SHARES = {"sizes": 1, "own code": 1, "types": 1, "config": 1, "thresholds": 1, "agent lines": 1, "options": 2,
           "imports": 2, "runs": 3, "command lines": 3, "hostile agents": 3}  # fmt: skip
 """Surface → its part of the time, in relation to the others."""
-USUAL_S = 600.0
+USUAL_S, DEADLINE_S = 600.0, 60.0
 
 
 def main() -> None:
@@ -122,16 +124,38 @@ def lines(folder: Path) -> trying.Surface:
 
 def agents(folder: Path, recorded: Path) -> trying.Surface:
     """Return the surface of agents whose stream has random faults, in a run and in a fleet."""
-    bench = Bench(folder, recorded)
 
     def attempt(chance: random.Random) -> str:
-        play = chance.choice((bench.mutated_agent, bench.mutated_host))
-        ended, wrong = play(f"mutation:{chance.randrange(10**9)}")
-        if wrong:
-            raise trying.WrongError(f"{wrong}\n{ended.err[-1000:]}")
+        variant, in_fleet = f"mutation:{chance.randrange(10**9)}", chance.random() < 0.5
+        words = fleet_of(folder, (variant,), recorded) if in_fleet else run_of(folder, variant, recorded)
+        ended = watch(words, folder / f"{words[0]}.db", DEADLINE_S)
+        if ended.fault or not (is_fleet_right(ended, variant) if in_fleet else is_run_right(ended)):
+            raise trying.WrongError(f"{ended.fault}, exit {ended.code}: {ended.out[-1000:]}\n{ended.err[-1000:]}")
         return f"exit {ended.code}"
 
     return trying.Surface("hostile agents", attempt, starts_processes=True)
+
+
+def is_fleet_right(ended: Ended, variant: str) -> bool:
+    """Whether the good host is done, and the other one done with all its cases or ended with a cause and a remedy."""
+    good, host = ended.hosts[GOOD], ended.hosts[variant.replace(":", "-")]
+    state, is_done = host["state"], host["state"] == "done"
+    is_told = state in OVER and (state not in TROUBLES or bool(host["message"] and host["remedy"]))
+    failed = bool(not is_done or host["failed"])
+    return (
+        (good["state"], good["settled"], good["failed"]) == ("done", 2, 0)
+        and (host["settled"] == host["cases"] == 2 if is_done else is_told)
+        and (ended.code == EXIT_CASES_FAILED) == failed
+    )
+
+
+def is_run_right(ended: Ended) -> bool:
+    """Whether the run is done, or has failed with a sentence."""
+    last = ended.last
+    if last["status"] == "done":
+        return ended.code in (EXIT_OK, EXIT_CASES_FAILED)
+    is_told = last["status"] == "failed" and last["message"] and last["remedy"]
+    return bool(is_told) and ended.code in (EXIT_CASES_FAILED, EXIT_UNFIT)
 
 
 def before(end_s: float, parts: Iterable[Part]) -> Iterator[Part]:

@@ -17,6 +17,8 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 SIZES = "64,128"
 FAST = "cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
 GOOD = "good"
+MOST_BYTES = 200_000_000
+"""Memory limit under attack; a normal command needs 50 MB."""
 
 AGENT = Path(__file__).with_name("hostile_agent.py")
 
@@ -61,6 +63,12 @@ def fleet_of(folder: Path, variants: tuple[str, ...], recorded: Path) -> list[st
     return ["fleet", "run", "-H", str(path), "matmul", "--size", SIZES, "--simulate", FAST, "--json"]
 
 
+def run_of(folder: Path, variant: str, recorded: Path) -> list[str]:
+    """Return the words of a run whose agent on this machine plays a variant."""
+    python = str(python_of(folder, variant, recorded))
+    return ["run", "matmul", "--size", SIZES, "--simulate", FAST, "--json", "--starts", "1", "--python", python]
+
+
 @dataclass(frozen=True)
 class Ended:
     """Outcome of a command."""
@@ -83,9 +91,17 @@ class Ended:
         return {host["host"]: host for host in self.last["hosts"]}
 
     @property
-    def has_traceback(self) -> bool:
-        """Whether this program failed: it printed a traceback, or reported an internal error."""
-        return "Traceback" in self.err or "Internal error" in self.out
+    def fault(self) -> str:
+        """What no command may do, whatever its agents send; empty if it did not."""
+        if self.code < 0:
+            return "no end in time"
+        if "Traceback" in self.err or "Internal error" in self.out:
+            return "a traceback"
+        if self.peak_bytes > MOST_BYTES:
+            return f"{self.peak_bytes / 1e6:.0f} MB"
+        if "\x1b" in self.out + self.err:
+            return "an escape sequence came through"
+        return "" if self.out else "nothing on stdout"
 
 
 def watch(words: list[str], database: Path, deadline_s: float = 120.0) -> Ended:
