@@ -133,14 +133,15 @@ def open_as_configured() -> int:
     gc.disable()  # see `open_app`
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.config import load_config
-    from cpugpu_tui.config.given import check_variables
     from cpugpu_tui.config.settings import resolved
 
     settings = resolved(load_config(), os.environ)
     simulate = os.environ.get("CPUGPU_SIMULATE")
     variables = {name: f"CPUGPU_{name.upper()}" for name in ("device", "worker", "simulate")}
-    given = {name: variable for name, variable in variables.items() if os.environ.get(variable)}
-    check_variables(given, {"simulate": simulate, **{name: each.value for name, each in settings.items()}})
+    if given := {name: variable for name, variable in variables.items() if os.environ.get(variable)}:
+        from cpugpu_tui.config.given import check_variables  # not before the first frame of everybody
+
+        check_variables(given, {"simulate": simulate, **{name: each.value for name, each in settings.items()}})
     text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}
     workloads, database = settings["workloads"].value, text["database"]
     options = RunOptions(
