@@ -6,7 +6,7 @@ import json
 import operator
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from functools import lru_cache
@@ -17,6 +17,29 @@ from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.config.sizes import parse_size
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
+
+SUMMARIES = """
+    SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,
+        machine.hostname,
+        -- Most runs have none; looking for the word first saves reading the JSON.
+        CASE WHEN instr(run.environment, '"fleet_host"') THEN json_extract(run.environment, '$.fleet_host') END,
+        {cases},
+        -- CROSS JOIN keeps the order of the index, which is that of the positions; sorting takes twice the time.
+        (SELECT json_group_array(json_array(name, label)) FROM run_device CROSS JOIN device USING (device_id)
+            WHERE run_number = run.number),
+        (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag)),
+        (SELECT group_concat(name, char(10)) FROM (SELECT name FROM baseline WHERE series_id = run.series_id
+            ORDER BY name)),
+        -- The names of typed code hold four hex digits; other plans are not read.
+        CASE WHEN run.name GLOB '*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]*' AND json_valid(run.plan)
+            THEN CAST(json_extract(run.plan, '$.codes[0].statement') AS TEXT) END
+    FROM run LEFT JOIN machine USING (machine_id) WHERE {which} ORDER BY number DESC
+"""
+"""Selects runs for `RunSummary.of_row`. `which` is a condition; `cases` is `CASES`, or NULL."""
+
+# SQLite scans the index of a run's cases in turn; a join of them took three times as long.
+CASES = "(SELECT group_concat(status || ' ' || case_key, char(10)) FROM case_result WHERE run_number = {number})"
+"""Selects the cases of a run. `number` is the run's."""
 
 
 class RunSummary(NamedTuple):
@@ -70,8 +93,8 @@ class RunSummary(NamedTuple):
         return tuple(label for label in self.devices if label not in self.gpus)
 
     @classmethod
-    def of_row(cls, row: tuple[Any, ...]) -> RunSummary:
-        """Return the summary in a row of `_SELECT`."""
+    def of_row(cls, row: Iterable[Any]) -> RunSummary:
+        """Return the summary in a row of `SUMMARIES`."""
         # By place, because looking up 16 columns by name took a third of the time of a list.
         (number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, hostname, machine, fleet_host,
          cases, found, tags, baselines, statement) = row  # fmt: skip
@@ -85,6 +108,11 @@ class RunSummary(NamedTuple):
             baselines=tuple(baselines.split("\n")) if baselines else (), fleet_host=fleet_host,
             machine=machine or hostname, gpus=gpus, dtypes=dtypes, sizes=sizes, statement=statement or "",
         )  # fmt: skip
+
+    def with_cases(self, cases: str | None) -> RunSummary:
+        """Return the summary with what its settled cases tell."""
+        ok, skipped, failed, dtypes, sizes = _results(cases or "")
+        return self._replace(cases_ok=ok, cases_skipped=skipped, cases_failed=failed, dtypes=dtypes, sizes=sizes)
 
 
 def shape_of(case_key: str) -> tuple[str, int] | None:
@@ -151,6 +179,11 @@ def parse_filter(text: str) -> Condition:
     if error is not None:
         raise error
     return found
+
+
+def without_results(text: str) -> str:
+    """Return a filter without its conditions on the sizes and dtypes of cases, which take longest to read."""
+    return " ".join(part for part in text.split() if not (_SIZE.fullmatch(part) or part.lower().startswith("dtype:")))
 
 
 def parse_while_typed(text: str) -> tuple[Condition, UsageError | None]:

@@ -17,30 +17,11 @@ from cpugpu_tui.decide.starts import MOST_EARLIER
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.store.connection import Connected
-from cpugpu_tui.store.filtering import RunSummary, how_to_name, parse_filter
+from cpugpu_tui.store.filtering import CASES, SUMMARIES, RunSummary, how_to_name, parse_filter, without_results
 from cpugpu_tui.store.rows import case_events, from_json, lacked_core, median_ns, number_of
 
 LATEST = "latest"
 """Name of the newest run in every command."""
-
-_SELECT = """
-    SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,
-        machine.hostname,
-        -- Most runs have none; looking for the word first saves reading the JSON.
-        CASE WHEN instr(run.environment, '"fleet_host"') THEN json_extract(run.environment, '$.fleet_host') END,
-        -- Subqueries that need indexes only. Joining the results took three times as long.
-        (SELECT group_concat(status || ' ' || case_key, char(10)) FROM case_result WHERE run_number = run.number),
-        -- CROSS JOIN keeps the order of the index, which is that of the positions; sorting takes twice the time.
-        (SELECT json_group_array(json_array(name, label)) FROM run_device CROSS JOIN device USING (device_id)
-            WHERE run_number = run.number),
-        (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag)),
-        (SELECT group_concat(name, char(10)) FROM (SELECT name FROM baseline WHERE series_id = run.series_id
-            ORDER BY name)),
-        -- The names of typed code hold four hex digits; other plans are not read.
-        CASE WHEN run.name GLOB '*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]*' AND json_valid(run.plan)
-            THEN CAST(json_extract(run.plan, '$.codes[0].statement') AS TEXT) END
-    FROM run LEFT JOIN machine USING (machine_id) WHERE {which} ORDER BY number DESC
-"""
 
 LAST = 2**63 - 1
 """Above every run number."""
@@ -144,11 +125,21 @@ class Reading(Connected):
         """
         matches, wanted = parse_filter(text), list(dict.fromkeys(tags))
         asked, left = wanted[:MOST_TAGS_ASKED], wanted[MOST_TAGS_ASKED:]
+        # Half of the time goes to the cases. They are read only of runs that match apart from them.
+        apart = without_results(text)
+        is_likely = parse_filter(apart)
         with self._reading() as connection:
             which = "number < ?" + _TAGGED * len(asked)
-            rows = connection.execute(_SELECT.format(which=which), (LAST if before is None else before, *asked))
-            runs = (run for row in rows if (run := RunSummary.of_row(tuple(row))) and set(left).issubset(run.tags))
-            return list(islice(filter(matches, runs), None if limit is None else min(limit, LAST)))
+            select = SUMMARIES.format(which=which, cases="NULL" if apart else CASES.format(number="run.number"))
+            runs: Iterator[RunSummary] = map(
+                RunSummary.of_row, connection.execute(select, (LAST if before is None else before, *asked))
+            )
+            if apart:
+                cases = f"SELECT {CASES.format(number='?')}"
+                runs = (run.with_cases(*connection.execute(cases, (run.number,)).fetchone())
+                        for run in runs if is_likely(run))  # fmt: skip
+            found = (run for run in runs if matches(run) and set(left).issubset(run.tags))
+            return list(islice(found, None if limit is None else min(limit, LAST)))
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the current summary of a run.
@@ -158,8 +149,9 @@ class Reading(Connected):
         """
         with self._reading() as connection:
             number = number_of(connection, run_id)
-            row = connection.execute(_SELECT.format(which="run.number = ?"), (number,)).fetchone()
-            return RunSummary.of_row(tuple(row))
+            select = SUMMARIES.format(which="run.number = ?", cases=CASES.format(number="run.number"))
+            row = connection.execute(select, (number,)).fetchone()
+            return RunSummary.of_row(row)
 
     def count(self) -> int:
         """Return the number of runs."""
