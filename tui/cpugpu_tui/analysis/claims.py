@@ -334,7 +334,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("p1-cpu-rises", "P1", "The CPU's time rises with n, from 0 to 11.3 s at n = 9951.",
           _of_sweep(rising, *MATMUL_CURVE, device="cpu")),
     Claim("p1-gpu-flat", "P1", "The GPU's time is flat over n = 1 to 9951.", _of_sweep(flatness, *MATMUL_CURVE)),
-    Claim("p1-gpu-millisecond", "P1", "That flat time is about 0.001 s, also at n = 9951.", _p1_millisecond),
+    Claim("p1-gpu-millisecond", "P1", "The GPU's time is about 0.001 s, also at n = 9951.", _p1_millisecond),
     Claim("p1-addition", "P1", "Addition is too little work to show a GPU's advantage.", _p1_addition),
     Claim("p2-small", "P2", "On small data CPU and GPU differ little.", _p2_small),
     Claim("p2-cpu-grows", "P2", "With more data, up to 100 million numbers, the CPU's time grows markedly.",
