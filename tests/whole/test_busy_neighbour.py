@@ -1,33 +1,22 @@
 """A real neighbour on every core: the run says so, names it, and calls nothing a result that is none."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+from tests.bench.faults.starved import busy
 
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import Device
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.timing.host_watch import STARVED_SHARE, HostWatch
 
-SPIN = "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nprint('on', flush=True)\nwhile True: pass"
-
 
 @pytest.fixture
 def busy_cores():
     """A process that spins on each core that we may use; how many."""
-    cores = sorted(os.sched_getaffinity(0))
-    spinners = [subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE) for core in cores]
-    try:
-        for spinner in spinners:
-            spinner.stdout.readline()
+    cores = os.sched_getaffinity(0)
+    with busy(cores):
         yield len(cores)
-    finally:
-        for spinner in spinners:
-            spinner.kill()
-            spinner.wait()
-            spinner.stdout.close()
 
 
 @pytest.mark.slow

@@ -137,14 +137,8 @@ def test_denormals_are_named_when_they_are_not_flushed(agent):
         assert ("denormals" in marks) == named
 
 
-def test_what_ends_the_process_names_its_case_before(agent):
-    told, code = told_by(agent, 1, 6)
-    assert code == 7
-    assert told[-1]["event"] == "Progressed"
-    assert "/6/" in told[-1]["case"]
-
-
-def test_what_never_returns_names_its_case_before(agent):
-    told, _ = told_by(agent, 7, until="first call")
-    assert told[-1]["event"] == "Progressed"
-    assert "/7/" in told[-1]["case"]
+@pytest.mark.parametrize(("sizes", "more", "code"), [((1, 6), {}, 7), ((7,), {"until": "first call"}, -9)])
+def test_what_ends_the_process_or_never_returns_names_its_case_before(agent, sizes, more, code):
+    told, ended = told_by(agent, *sizes, **more)
+    assert (ended, told[-1]["event"]) == (code, "Progressed")
+    assert f"/{sizes[-1]}/" in told[-1]["case"]

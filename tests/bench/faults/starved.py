@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -49,7 +49,7 @@ def main() -> None:
             print(f"\nStopped after {run} of {RUNS} runs of each kind: time limit of {cap_s:g} s.")
             break
         add(seen["as it is"], one_run())
-        with busy_core():
+        with busy([max(os.sched_getaffinity(0))]):
             add(seen["one core busy"], one_run())
     table(
         "share of the time that threads waited for a core, by half-round",
@@ -98,17 +98,18 @@ def one_run() -> dict[str, object]:
 
 
 @contextmanager
-def busy_core() -> Iterator[None]:
-    """Keep our last allowed core busy with a process of normal priority."""
-    core = max(os.sched_getaffinity(0))
-    spinner = subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE)
-    spinner.stdout.readline()
+def busy(cores: Collection[int]) -> Iterator[None]:
+    """Keep each of these cores busy with a process of normal priority."""
+    spinners = [subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE) for core in cores]
     try:
+        for spinner in spinners:
+            spinner.stdout.readline()
         yield
     finally:
-        spinner.kill()
-        spinner.wait()
-        spinner.stdout.close()
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+            spinner.stdout.close()
 
 
 # ------------------------------------------------------------------ the process of a run

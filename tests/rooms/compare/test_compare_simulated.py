@@ -21,9 +21,9 @@ WANDERING = replace(QUICK, noise=0.01, cpu_drift=0.02, gpu_drift=0.02, drift_rho
 PAIRS = 12
 
 
-def run(seed, series, **laws):
+def run(seed, series, sizes=(16, 256), metrics=(LATENCY,), **laws):
     simulation = replace(WANDERING, seed=seed, **laws)  # type: ignore[arg-type]
-    plan = plan_of(16, 256, simulation=simulation, metrics=(LATENCY,), rounds=5, max_rounds=5)
+    plan = plan_of(*sizes, simulation=simulation, metrics=metrics, rounds=5, max_rounds=5)
     state = state_of(plan, swept(plan)[1])
     assert state.run is not None
     named = replace(state, run=replace(state.run, run_id=f"{series}{seed}", series_id=series))

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.helpers.runs.recorder import plan_of, state_of, swept
-from tests.rooms.compare.test_compare_simulated import WANDERING
+from tests.rooms.compare.test_compare_simulated import series as simulated_series
 
 from cpugpu_tui.analysis.compare import BANDS, NOT_JUDGED, PASSED, TOO_FEW
 from cpugpu_tui.cli.running.gate import LIMITS
@@ -13,21 +12,11 @@ from cpugpu_tui.compare.gate import gate_series, view
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.model import DEVICE, LATENCY
-from cpugpu_tui.state.folding import measured_state
-
-
-def run(seed, name="base"):
-    plan = plan_of(64, simulation=replace(WANDERING, seed=seed, gpu_drift=0.001, cpu_drift=0.001),
-                   metrics=(LATENCY, DEVICE), rounds=5, max_rounds=5)  # fmt: skip
-    state = state_of(plan, swept(plan)[1])
-    assert state.run is not None
-    found = measured_state(replace(state, run=replace(state.run, run_id=f"{name}{seed}", series_id=name)))
-    assert found is not None
-    return found
 
 
 def series(first_seed, name):
-    return Series("", tuple(run(seed, name) for seed in range(first_seed, first_seed + 5)))
+    more = {"sizes": (64,), "metrics": (LATENCY, DEVICE), "gpu_drift": 0.001, "cpu_drift": 0.001}
+    return simulated_series(first_seed, name, **more)
 
 
 def without_kernels(given):
@@ -77,7 +66,7 @@ def test_too_few_runs_have_no_interval_to_take_for_a_verdict():
 
 
 def test_each_gpu_of_a_host_takes_its_own_kernels_along():
-    one = run(1)
+    one = series(1, "base").runs[0]
     ((key, case),) = one.cases.items()
     two = replace(case, median_ns={"GPU": 9.0, "GPU 2": 8.0}, kernel_ns={"GPU": 5.0, "GPU 2": 4.0})
     for index, kernel_ns in enumerate((5.0, 4.0)):

@@ -67,13 +67,16 @@ def test_the_numbers_stay(spoken):
     assert [device.label for device in covered.state.devices] == ["EPYC", "H200"]
 
 
+def left_of(message, **names):
+    """Return what is left of the message of a failed case."""
+    events = export_runs.stream()
+    stream = [replace(event, message=message) if isinstance(event, CaseFailed) else event for event in events]
+    (covered,) = anonymized([exported(stream)], messages=True, **names)
+    return covered.state.rows["matmul/default/1024/float32/tall"].failure.message  # type: ignore[union-attr]
+
+
 def test_names_that_only_this_machine_knows_go_too():
-    stream = [
-        replace(event, message="mallory on castle") if isinstance(event, CaseFailed) else event
-        for event in export_runs.stream()
-    ]
-    (covered,) = anonymized([exported(stream)], hosts=["castle"], people=["mallory"], messages=True)
-    assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == "person on host"  # type: ignore[union-attr]
+    assert left_of("mallory on castle", hosts=["castle"], people=["mallory"]) == "person on host"
 
 
 @pytest.mark.parametrize(
@@ -93,11 +96,7 @@ def test_names_that_only_this_machine_knows_go_too():
     ],
 )
 def test_a_path_goes_however_it_is_written(told, left):
-    stream = [
-        replace(event, message=told) if isinstance(event, CaseFailed) else event for event in export_runs.stream()
-    ]
-    (covered,) = anonymized([exported(stream)], messages=True)
-    assert covered.state.rows["matmul/default/1024/float32/tall"].failure.message == left  # type: ignore[union-attr]
+    assert left_of(told) == left
 
 
 @pytest.mark.parametrize("private", [

@@ -204,27 +204,21 @@ def test_two_writers_share_the_numbers(store):
         assert [run.run_id for run in store.runs()] == ["c", "b", "a"]
 
 
-def test_a_run_is_found_by_number_latest_and_prefix(store):
-    for run_id in ("20260101-aaaa", "20260102-bbbb", "20260102-cccc"):
+DAYS = ("20260101-aaaa", "20260102-bbbb", "20260102-cccc")
+
+
+@pytest.mark.parametrize(("ids", "asked", "found"), [
+    (DAYS, "2", DAYS[1]), (DAYS, "latest", DAYS[2]), (DAYS, "20260101", DAYS[0]), (DAYS, DAYS[1], DAYS[1]),
+    (("2-first", "second"), "2", "second"), (("abc", "abcd"), "abc", "abc"),
+])  # fmt: skip
+def test_a_run_is_found_by_number_then_id_then_prefix(store, ids, asked, found):
+    for run_id in ids:
         store.begin_run(started(run_id))
-    assert (store.find("2"), store.find("latest")) == ("20260102-bbbb", "20260102-cccc")
-    assert (store.find("20260101"), store.find("20260102-bbbb")) == ("20260101-aaaa", "20260102-bbbb")
-
-
-def test_a_number_wins_over_an_id_that_begins_with_it(store):
-    for run_id in ("2-first", "second"):
-        store.begin_run(started(run_id))
-    assert store.find("2") == "second"
-
-
-def test_a_whole_id_wins_over_a_longer_one(store):
-    for run_id in ("abc", "abcd"):
-        store.begin_run(started(run_id))
-    assert store.find("abc") == "abc"
+    assert store.find(asked) == found
 
 
 def test_an_ambiguous_prefix_names_the_candidates(store):
-    for run_id in ("20260101-aaaa", "20260102-bbbb", "20260102-cccc"):
+    for run_id in DAYS:
         store.begin_run(started(run_id))
     with pytest.raises(UsageError) as caught:
         store.find("20260102")

@@ -2,12 +2,12 @@
 
 import queue
 import sys
-import time
 from contextlib import asynccontextmanager
 
 import psutil
 import pytest
 from rich.cells import cell_len
+from tests.helpers.app.fake_run import settled
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import FAST, PATIENCE_S, Witness
 
@@ -86,14 +86,6 @@ async def opened(names="gpu[1-3]", size=(120, 40), glyphs=UNICODE, keymap=DEFAUL
         yield pilot, fleet
         fleet.wanted.put(None)
         app.running.thread.join(PATIENCE_S)
-
-
-async def settled(pilot, has_come):
-    gives_up_s = time.monotonic() + PATIENCE_S
-    while not has_come():
-        assert time.monotonic() < gives_up_s, text_of(pilot)
-        await pilot.pause(0.02)
-    await pilot.pause()
 
 
 def text_of(pilot, selector=""):
@@ -269,13 +261,17 @@ async def test_quitting_asks_while_hosts_are_at_work():
 # ------------------------------------------------------------------ on a terminal
 
 
-def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path):
+def fleet_app(folder, hosts, sizes, simulated):
     command = [
-        sys.executable, "-m", "cpugpu_tui", "fleet", "run", "-w", "n[1-2],bad", "--launcher", "local", "--tui",
-        "--python", sys.executable, "matmul", "--size", "64,128", "--simulate", f"{FAST},gpus=2",
+        sys.executable, "-m", "cpugpu_tui", "fleet", "run", "-w", hosts, "--launcher", "local", "--tui", "--python",
+        sys.executable, "matmul", "--size", sizes, "--simulate", f"{FAST},{simulated}",
     ]  # fmt: skip
-    env = {"CPUGPU_DB": str(tmp_path / "h.db"), "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    with PtyApp(command, columns=120, rows=40, env=env) as app:
+    env = {"CPUGPU_DB": str(folder / "h.db"), "XDG_STATE_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    return PtyApp(command, columns=120, rows=40, env=env)
+
+
+def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path):
+    with fleet_app(tmp_path, "n[1-2],bad", "64,128", "gpus=2") as app:
         app.until_text("3 done; 6 of 6 cases")
         app.send("q")
         assert app.exit_code() == 0
@@ -283,12 +279,7 @@ def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path):
 
 
 def test_a_terminal_that_goes_away_leaves_no_agent(tmp_path):
-    command = [
-        sys.executable, "-m", "cpugpu_tui", "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--tui",
-        "--python", sys.executable, "matmul", "--size", "64:1064:1", "--simulate", f"{FAST},pace=1",
-    ]  # fmt: skip
-    env = {"CPUGPU_DB": str(tmp_path / "h.db"), "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    with PtyApp(command, columns=120, rows=40, env=env) as app:
+    with fleet_app(tmp_path, "n[1-2]", "64:1064:1", "pace=1") as app:
         app.until_text("2 running")
         agents = [
             Witness(each.pid)
