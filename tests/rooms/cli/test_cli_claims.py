@@ -17,7 +17,7 @@ def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu, words):
     done = cpugpu.here("claims")
     assert (done.code, done.err) == (EXIT_OK, "")
     words(next(line for line in done.out.splitlines() if line.startswith("22 ")))
-    assert "jacobian --size 100 --variant loop\n" in done.out
+    assert "jacobian --size 100 --variant loop --rounds 6\n" in done.out
     assert not cpugpu.database.exists()
 
 
