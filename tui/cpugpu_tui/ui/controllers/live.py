@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.report.report import carry_over
-from cpugpu_tui.session.endings import without_torch
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.live import messages
@@ -111,6 +110,10 @@ class Live:
         """Show whether runs can begin."""
         outcome = message.outcome
         if isinstance(outcome, model.Hello):
+            from cpugpu_tui.session.endings import (
+                without_torch,
+            )  # with the transport, which the agent's thread has loaded
+
             problem = None if self._app.state.simulated else without_torch(outcome)
             self._app.change(environment=outcome.environment, agent_ready=True, agent_wait="", problem=problem)
         elif not self._app.state.situation.live:
