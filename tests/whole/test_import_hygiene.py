@@ -194,7 +194,7 @@ def test_the_zip_has_what_the_agent_imports_and_nothing_else():
         name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): ast.parse(archive.read(name))
         for name in archive.namelist()
     }
-    needed, new = set[str](), {"__main__", "cpugpu_tui.agent.kernel_launch_loop"}
+    needed, new = set[str](), {"__main__", "cpugpu_tui.agent.telemetry_cost_loop"}
     while new:
         needed |= new
         parents = {name.rpartition(".")[0] for name in new} - {""}

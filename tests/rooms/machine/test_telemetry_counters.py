@@ -2,7 +2,7 @@
 
 import pytest
 
-from cpugpu_tui.machine.nvml.fields import NOT_YET, Stamped, rate_per_s, share_pct
+from cpugpu_tui.machine.nvml.counters import NOT_YET, Stamped, rate_per_s, share_pct
 from cpugpu_tui.machine.nvml.values import pcie_most_bytes_per_s
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Reading

@@ -37,7 +37,7 @@ USE_SWEEPS = 5
 
 _CHECK_RUN = "Run `cpugpu-tui run quick` to see why."
 _MORE_TIME = "Allow more time with --max-seconds, or run `cpugpu-tui run quick` to see why."
-_ENTRY = "from cpugpu_tui.agent.kernel_launch_loop import main; main()"
+_ENTRY = "from cpugpu_tui.agent.telemetry_cost_loop import main; main()"
 
 
 class NoGpuError(UnfitError):
@@ -176,7 +176,7 @@ class LoopProcess:
 def loop_command(agent: list[str]) -> list[str]:
     """Return the command of the loop, given that of an agent (ends with our module or its zip)."""
     if agent[-1] == "cpugpu_tui.agent":
-        return [*agent[:-1], "cpugpu_tui.agent.kernel_launch_loop"]
+        return [*agent[:-1], "cpugpu_tui.agent.telemetry_cost_loop"]
     # The zip replaces the current folder, where a stray torch.py would be found first.
     return [*agent[:-1], "-c", f"import sys; sys.path[0] = {agent[-1]!r}; {_ENTRY}"]
 

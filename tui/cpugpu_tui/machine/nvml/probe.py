@@ -14,7 +14,7 @@ from typing import Any
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
 from cpugpu_tui.machine.limits import COUNTED_NS, plausible
 from cpugpu_tui.machine.nvml import calls
-from cpugpu_tui.machine.nvml.fields import (
+from cpugpu_tui.machine.nvml.counters import (
     ENERGY,
     POWER_AVERAGE,
     POWER_INSTANT,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cpugpu_tui.machine.limits import MOST_GPUS
 from cpugpu_tui.machine.nvml import calls
-from cpugpu_tui.machine.nvml.fields import Gpm
+from cpugpu_tui.machine.nvml.counters import Gpm
 from cpugpu_tui.machine.nvml.processes import (
     ProcessUse,
     Slice,

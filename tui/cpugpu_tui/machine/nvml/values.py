@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from cpugpu_tui.machine.limits import plausible, plausible_all
-from cpugpu_tui.machine.nvml import calls, fields
+from cpugpu_tui.machine.nvml import calls, counters
 from cpugpu_tui.machine.nvml.calls import mask_reading, throttle_bits
-from cpugpu_tui.machine.nvml.fields import FINAL, LINKS, NOT_YET, Gpm, NvLink, Stamped, every, rate_per_s, share_pct
+from cpugpu_tui.machine.nvml.counters import FINAL, LINKS, NOT_YET, Gpm, NvLink, Stamped, every, rate_per_s, share_pct
 from cpugpu_tui.model import Reading
 
 FAST_KEYS = (
@@ -61,8 +61,8 @@ class FastTier:
 
         `read` must follow within some ten milliseconds. Raise NVMLError if the GPU is lost.
         """
-        if any(self._counts.get(field.key, NOT_YET).bits < 64 for field in fields.PCIE):
-            self._glanced = fields.read_fields(nvml, handle, fields.PCIE, now_us)
+        if any(self._counts.get(field.key, NOT_YET).bits < 64 for field in counters.PCIE):
+            self._glanced = counters.read_fields(nvml, handle, counters.PCIE, now_us)
         return bool(self._glanced)
 
     def read(
@@ -72,8 +72,8 @@ class FastTier:
 
         `links` is the number of NVLinks. `now_s` is monotonic, `now_us` microseconds since the epoch.
         """
-        asked = (fields.POWER_INSTANT, fields.POWER_AVERAGE, *fields.THROTTLED, *fields.PCIE)
-        found = fields.read_fields(nvml, handle, asked, now_us)
+        asked = (counters.POWER_INSTANT, counters.POWER_AVERAGE, *counters.THROTTLED, *counters.PCIE)
+        found = counters.read_fields(nvml, handle, asked, now_us)
         found |= self._links.read(nvml, handle, links, now_us)
         readings = plausible_all({
             **calls.utilisation_readings(nvml, handle),
@@ -91,8 +91,8 @@ class FastTier:
 
     def _derived(self, found: dict[str, Stamped], pcie_most_per_s: float) -> dict[str, Stamped]:
         """Return powers unchanged, and counters as shares and rates since their last reading."""
-        shares = {field.key for field in fields.THROTTLED}
-        pcie = {field.key for field in fields.PCIE}
+        shares = {field.key for field in counters.THROTTLED}
+        pcie = {field.key for field in counters.PCIE}
         derived: dict[str, Stamped] = {}
         for key, value in found.items():
             before = self._counts.get(key)
@@ -122,10 +122,10 @@ class SlowTier:
 
     def read(self, nvml: Any, handle: Any, quiet: bool, now_s: float, now_us: int) -> None:
         """Read the values; raise NVMLError if the GPU is lost. With `quiet`, costly values are left to age."""
-        costly = () if quiet else (fields.ENERGY, *fields.THROTTLED_COSTLY)
-        found = fields.read_fields(nvml, handle, (fields.MEMORY_TEMPERATURE, LINKS, *costly), now_us)
+        costly = () if quiet else (counters.ENERGY, *counters.THROTTLED_COSTLY)
+        found = counters.read_fields(nvml, handle, (counters.MEMORY_TEMPERATURE, LINKS, *costly), now_us)
         self.links = found[LINKS.key]
-        for field in fields.THROTTLED_COSTLY:
+        for field in counters.THROTTLED_COSTLY:
             if (count := found.get(field.key)) is not None:
                 found[field.key] = share_pct(self._counts.get(field.key), count)
                 self._counts[field.key] = count
