@@ -152,6 +152,21 @@ async def test_quitting_asks_only_during_a_run():
     assert app.return_value.exit_code == 0
 
 
+async def test_the_question_before_quitting_changes_when_the_run_ends_meanwhile():
+    """It went on to say that a run is in progress."""
+    app = fake_run.new_app()
+    async with fake_run.opened(app) as pilot:
+        session = await fake_run.start_run(pilot)
+        await pilot.press("q")
+        assert "A run is in progress." in text_of(pilot, "#question")
+        await fake_run.finish(pilot, session)
+        await fake_run.settled(pilot, lambda: "The run has ended. Quit?" in text_of(pilot, "#question"))
+        assert "y quit   esc stay" in text_of(pilot, "#question")
+        await pilot.press("y")
+        await fake_run.settled(pilot, lambda: app.return_value is not None)
+    assert session.asked == []
+
+
 # ------------------------------------------------------------------ parameters
 
 

@@ -108,7 +108,8 @@ class CpuGpuApp(Shell[AppResult]):
         self.coding = Coding(self, bridge.history, consent, running.start)
         self.leaving = Leaving(
             self, is_busy=lambda: self.state.situation.live, stop=self._stop_run, leave=self._leave,
-            question=("A run is in progress. Stop it and quit?", "let it run"), grace_s=GRACE_S,
+            question=("A run is in progress. Stop it and quit?", "let it run", "The run has ended. Quit?"),
+            grace_s=GRACE_S,
         )  # fmt: skip
         self.paging = Paging(
             self, (self.repeating.drop_count, self._close_in_panes, self.history.return_to_present,

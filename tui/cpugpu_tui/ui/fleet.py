@@ -111,7 +111,8 @@ class FleetApp(Shell[int]):
         self.leaving = Leaving(
             self, is_busy=lambda: not self.running.is_over, stop=fleet.kill,
             leave=lambda code: self.exit(code, return_code=code),
-            question=("Hosts are still running. Stop them and quit?", "let them run"), grace_s=GRACE_S,
+            question=("Hosts are still running. Stop them and quit?", "let them run", "All hosts have ended. Quit?"),
+            grace_s=GRACE_S,
         )  # fmt: skip
 
     def get_default_screen(self) -> Screen[None]:

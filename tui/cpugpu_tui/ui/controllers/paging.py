@@ -199,15 +199,16 @@ class Leaving:
 
     def __init__(
         self, app: Shell[Any], is_busy: Callable[[], bool], stop: Callable[[], object], leave: Callable[[int], object],
-        question: tuple[str, str], grace_s: float,
+        question: tuple[str, str, str], grace_s: float,
     ) -> None:  # fmt: skip
         """Stop work with `stop` while `is_busy`; end the app with `leave`, which takes the exit code.
 
-        `question` is the question before work is stopped and the label for not stopping; `grace_s` is how long to
-        wait for the work to end.
+        `question` is the question before work is stopped, the label for not stopping, and the question if the work
+        ends before the answer; `grace_s` is how long to wait for the work to end.
         """
         self._app, self._is_busy, self._stop, self._leave = app, is_busy, stop, leave
         self._question, self._grace_s = question, grace_s
+        self._box: ConfirmScreen | None = None
 
     def ask(self) -> None:
         """Quit; ask first while something runs, except in a demo."""
@@ -219,8 +220,9 @@ class Leaving:
             if yes:
                 self.leave()
 
-        question, keep = self._question
-        self._app.push_screen(ConfirmScreen(question, "stop and quit", keep), decide)
+        question, keep, _ = self._question
+        self._box = ConfirmScreen(question, "stop and quit", keep)
+        self._app.push_screen(self._box, decide)
 
     def leave(self, code: int = 0) -> None:
         """Stop the work, then exit; agents end by themselves what does not stop in time."""
@@ -237,3 +239,5 @@ class Leaving:
         """Exit if the app is quitting; called when nothing runs any more."""
         if self._app.exit_code is not None:
             self._leave(self._app.exit_code)
+        elif self._box is not None:
+            self._box.ask(self._question[2], "quit", "stay")

@@ -241,8 +241,17 @@ class ConfirmScreen(Box[bool]):
     def __init__(self, question: str, yes: str, no: str) -> None:
         """Ask `question`; `yes` and `no` are the labels of the answers."""
         super().__init__()
+        self._set(question, yes, no)
+
+    def _set(self, question: str, yes: str, no: str) -> None:
         keys: Spans = (("y", "key"), (f" {yes}   ", "text"), ("esc", "key"), (f" {no}", "text"))
         self._question, self._keys = question, keys
+
+    def ask(self, question: str, yes: str, no: str) -> None:
+        """Ask another question, because what the first one was about has ended."""
+        if self.is_attached and question != self._question:
+            self._set(question, yes, no)
+            self.on_resize()
 
     def compose(self) -> ComposeResult:
         """Yield the box."""
