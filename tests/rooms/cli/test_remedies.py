@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed, meant, cpugp
      ("time python train.py", "Write -- before a command: `cpugpu-tui time -- python train.py`."),
      ("time x@x --n 64 --beside h100", "run the same command without --beside on a machine that has one."),
      ("time x @ x --n 64", "Quote code that has spaces: `cpugpu-tui time 'x @ x'`."),
+     ("time 'x @ x' 'y @ y' --n 64", "use --against: `cpugpu-tui time 'x @ x' --against 'y @ y'`."),
      ("time x*x -setup x=1", "Did you mean --setup in place of -setup?"),
      ("run matmul -size 8", "Did you mean --size in place of -size?"),
      ("run matmul --size 16..64", "Did you mean 16:64?"), ("run matmul --size 16-64", "Did you mean 16:64?"),
@@ -63,7 +65,7 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed, meant, cpugp
      ("time --simulate default -- echo", "Remove --simulate, or unset CPUGPU_SIMULATE.")],
 )  # fmt: skip
 def test_what_was_meant_by_the_words_is_named(words, remedy, cpugpu):
-    assert remedy in refused(cpugpu, *words.split())
+    assert remedy in refused(cpugpu, *shlex.split(words))
 
 
 @pytest.mark.parametrize(

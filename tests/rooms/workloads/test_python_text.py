@@ -103,3 +103,10 @@ def test_a_command_that_cannot_be_run_has_the_true_reason(kind, named, tmp_path)
         own_command((str(program),))
     assert named in error.value.message
     assert error.value.remedy
+
+
+def test_a_command_in_quotes_is_advised_without_them():
+    """`-- 'sleep 0.1'` was "no such program. Give its path, or correct the name"."""
+    with pytest.raises(UsageError) as error:
+        own_command(("sleep 0.1",))
+    assert "Write its words without quotes: -- sleep 0.1." in str(error.value)

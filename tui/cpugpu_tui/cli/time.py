@@ -38,10 +38,12 @@ class TimeCommand(TyperCommand):
         extra = super().parse_args(ctx, before)
         if extra and not ctx.resilient_parsing:
             words = [str(ctx.params["statement"]), *extra]
-            remedy, line = (
-                ("Write -- before a command", f"-- {shlex.join(words)}") if shutil.which(words[0])
-                else ("Quote code that has spaces", shlex.quote(" ".join(words)))
-            )  # fmt: skip
+            if shutil.which(words[0]):
+                remedy, line = "Write -- before a command", f"-- {shlex.join(words)}"
+            elif any(" " in word for word in words):
+                remedy, line = "To compare two codes, use --against", shlex.join([words[0], "--against", words[1]])
+            else:
+                remedy, line = "Quote code that has spaces", shlex.quote(" ".join(words))
             raise UsageError(f"Unexpected argument {extra[0]!r}.", f"{remedy}: `cpugpu-tui time {line}`.")
         return extra
 

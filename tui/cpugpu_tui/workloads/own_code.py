@@ -298,6 +298,9 @@ def _check_placeholders(words: Sequence[str], names: Sequence[str]) -> None:
 
 def _why_not_run(program: str) -> tuple[str, str]:
     """Return why the shell would not find a program, and what to do."""
+    words = program.split()
+    if len(words) > 1 and shutil.which(words[0]) is not None:
+        return "it is a whole command", f"Write its words without quotes: -- {program}."
     if os.path.isdir(program):
         return "it is a folder", "Give the path of a program."
     if not os.path.isfile(program):
