@@ -30,6 +30,7 @@ from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, by_group, keys_text
 
 from .commands import reference
 from .figures import PARTS, block, in_short
+from .published import HEADER, compared, recordings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -192,4 +193,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "other-columns": other_columns,
     "settings": settings,
     "commands": reference,
+    "recordings": recordings,
+    "crossovers": lambda: table(*HEADER, rows=compared()),
 }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.model.quantities import count_of, duration, gib, percent, significant, size_text, time_text
+from cpugpu_tui.model.quantities import count_of, duration, gib, named, percent, significant, size_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,12 @@ def test_sizes_are_short_only_where_that_is_exact(size, text):
 def test_bytes_and_shares():
     assert [gib(value * 2**30) for value in (12.1, 0.43, 140.8)] == ["12.1", "0.4", "141"]
     assert [percent(share) for share in (0.034, 0.5, 0.0994, 1.0)] == ["3.4", "50", "9.9", "100"]
+
+
+def test_one_of_something_is_singular():
+    assert [named(axis, "=", 1) for axis in ("queries", "systems", "batch", "n of n×n pixels")] == [
+        "1 query", "1 system", "batch 1", "n = 1"
+    ]  # fmt: skip
 
 
 def test_a_count_agrees_with_its_noun():

@@ -141,7 +141,8 @@ def joined(parts: Sequence[str]) -> str:
 def named(axis: str, sign: str, size: int) -> str:
     """Return a size with the name of its axis: `n = 2,048`, `n ≈ 205`, `batch 32`, `≈ 4,096 hidden units`."""
     first, noun = axis.split(" ")[0], noun_of(axis)
-    noun = noun.removesuffix("s") if size == 1 else noun
+    if size == 1:
+        noun = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
     sign = "" if sign == "=" and len(first) != 1 else sign
     return " ".join(filter(None, (sign, size_text(size), noun) if noun else (first, sign, size_text(size))))
 
