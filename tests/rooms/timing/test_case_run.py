@@ -203,12 +203,17 @@ def test_a_limit_without_a_result_names_the_time_that_was_missing(words):
     calibrated = model.Calibrated(
         case="c", device="cpu", estimate_ns=1.5e9, calls_per_block=1, blocks=3, rounds=1, threads=1
     )
-    for times in (
-        DeviceTimes("cpu", calibrated),
-        DeviceTimes("cpu", samples={model.COLD_START: (2e9,)}),
-        DeviceTimes("cpu"),
+    endless = model.CaseFailed(
+        case="c", kind="skipped", message="", remedy="Allow several times as long.", device="cpu"
+    )
+    for times, failure in (
+        (DeviceTimes("cpu", calibrated), None),
+        (DeviceTimes("cpu", samples={model.COLD_START: (2e9,)}), None),
+        (DeviceTimes("cpu"), None),
+        (DeviceTimes("cpu"), endless),  # 5 s were advised for code that slept for 30
     ):
-        state: Any = SimpleNamespace(rows={"c": SimpleNamespace(times={"cpu": times})}, devices=("cpu",))
+        row = SimpleNamespace(times={"cpu": times}, failure=failure)
+        state: Any = SimpleNamespace(rows={"c": row}, devices=("cpu",))
         ended = out_of_time(plan, done, 6.0, state)
         assert ended.exit_code == EXIT_CASES_FAILED
         words(f"{ended.message} {ended.remedy}")

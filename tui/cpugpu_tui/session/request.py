@@ -99,6 +99,8 @@ def out_of_time(
     remedy = f"{why}: allow {elapsed_s + least_s:.0f} s for a run."
     if not calls_ns and plan.times_commands:
         remedy = "The command's first run and the timing of its start-up did not end: allow several times as long."
+    elif not calls_ns and first.failure is not None and first.failure.device:  # its step on this device did not end
+        remedy = first.failure.remedy
     return replace(
         finished, exit_code=EXIT_CASES_FAILED, remedy=remedy,
         message=f"No size was timed within {plan.max_seconds:g} s (--max-seconds).",

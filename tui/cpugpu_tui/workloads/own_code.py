@@ -73,7 +73,11 @@ def own_code(
         _require_function(path, target[1])
     if len(statement) + sum(map(len, lines)) > LONGEST:
         raise UsageError(f"The code has more than {LONGEST:,} characters.", "Put it into a file and import it.")
-    if not statement or "\n" in statement:
+    if not statement:
+        raise UsageError("The statement is empty.", "Give one, for example 'x @ x'.")
+    if statement.endswith(".py:"):
+        raise UsageError(f"Invalid statement {quote(statement)}: no function.", f"Write {statement}FUNCTION.")
+    if "\n" in statement:
         raise UsageError(f"Invalid statement {quote(statement)}: it must be one line.", "Put other lines into --setup.")
     odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
