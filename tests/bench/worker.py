@@ -78,8 +78,8 @@ def one_start(late: dict[str, list[float]]) -> Pairs:
         databases = {worker: Path(folder) / f"{worker}.db" for worker in WORKERS}
         driver = [sys.executable, "-m", "tests.helpers.bench.driver"]
         with (
-            PtyApp([*driver, WORKERS[0], "1", "600", str(databases[WORKERS[0]])]) as first,
-            PtyApp([*driver, WORKERS[1], "1", "600", str(databases[WORKERS[1]])]) as second,
+            PtyApp([*driver, WORKERS[0], "600", str(databases[WORKERS[0]])]) as first,
+            PtyApp([*driver, WORKERS[1], "600", str(databases[WORKERS[1]])]) as second,
         ):
             apps = dict(zip(WORKERS, (first, second), strict=True))
             for app in apps.values():
