@@ -1,21 +1,30 @@
 """A real neighbour on every core: the run says so, names it, and calls nothing a result that is none."""
 
 import os
+import subprocess
+import sys
+from contextlib import ExitStack
 
 import pytest
-from tests.bench.faults.starved import busy
 
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import Device
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.timing.host_watch import STARVED_SHARE, HostWatch
 
+SPIN = "import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])]); print(flush=True)\nwhile True: pass"
+
 
 @pytest.fixture
 def busy_cores():
     """A process that spins on each core that we may use; how many."""
     cores = os.sched_getaffinity(0)
-    with busy(cores):
+    with ExitStack() as stack:
+        for core in cores:
+            spinner = subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE)
+            stack.callback(spinner.communicate)
+            stack.callback(spinner.kill)
+            spinner.stdout.readline()
         yield len(cores)
 
 
