@@ -257,7 +257,7 @@ async def test_a_dtype_that_torch_does_not_support_here(name):
     ],
 )  # fmt: skip
 async def test_a_row_with_something_to_know_about(tmp_path, simulation, keys, sentences):
-    async with ShownApp(simulated_app(tmp_path, simulation)) as pilot:
+    async with ShownApp(simulated_app(tmp_path, simulation, rounds=None)) as pilot:
         await run_to_its_end(pilot)
         table_of(pilot).focus()
         await pilot.press(*keys)

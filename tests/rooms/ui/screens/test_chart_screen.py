@@ -214,7 +214,7 @@ async def test_from_four_points_on_further_ones_wait_for_each_other(monkeypatch)
         await reach_gap(pilot, session, cases[8])
         assert drawn == [1, 2, 3, 4, 8]
         await pilot.press("home")
-        assert "n = 64" in text_of(pilot), "what a person asks for is drawn at once"
+        assert "n = 64" in text_of(pilot, "#chart"), "what a person asks for is drawn at once"
         await finish(pilot, session)
 
 
