@@ -219,7 +219,7 @@ def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) ->
     except ThresholdsError as error:
         reason = f"Cannot use {name}. {error}"
     except (ValueError, RecursionError):
-        reason = f"Cannot use {name}. It is damaged (no JSON)."
+        reason = f"Cannot use {name}. It holds no JSON, so it is damaged or another file, such as a C header."
     raise ThresholdsError(f"{reason} Make a new one with `cpugpu-tui thresholds make`.")
 
 
