@@ -62,6 +62,8 @@ def required_format_of(path: Path) -> str:
     found = THRESHOLDS if is_thresholds else _BY_SUFFIX.get(path.suffix.lower())
     if found is None:
         *most, last = SUFFIXES.values()
+        if not path.name:
+            raise UsageError("The name of the file is empty.", f"Give a name that ends in {', '.join(most)} or {last}.")
         raise UsageError(f"Unknown format of {path}.", f"Use a name that ends in {', '.join(most)} or {last}.")
     return found
 

@@ -161,7 +161,7 @@ class Reading(Connected):
     def find(self, text: str) -> str:
         """Return the id of a run from its number, `latest`, or a unique prefix of its id.
 
-        A number takes precedence over an id that begins with the same digits.
+        Up to 7 digits are a number: after run 1 was deleted, `rm 1` deleted the run whose id begins with 1.
 
         Raises:
             UsageError: no run or several runs match, or the history is empty.
@@ -178,7 +178,7 @@ class Reading(Connected):
             is_number = text.isdecimal() and len(text) < len(str(LAST)) and text == str(int(text))
             known = {"number": int(text) if is_number else None, "id": text, "end": f"{text}\U0010ffff"}
             matches = connection.execute(_EXACT, known).fetchall()
-            if text and not matches:
+            if text and not matches and not (is_number and len(text) < 8):
                 matches = connection.execute(_BEGINNING, known).fetchall()
         if len(matches) == 1:
             return str(matches[0]["run_id"])

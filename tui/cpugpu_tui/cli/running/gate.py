@@ -69,6 +69,8 @@ class GateRequest:
             )
         check_settings(PlanRequest(self.names, repeat=self.repeat, case_timeout_s=self.case_timeout_s))
         for path in (self.junit, self.summary):
+            if path is not None and str(path) == "-":
+                raise errors.UsageError("A report cannot be written to -.", "Name a file, such as /dev/stdout.")
             if path is not None:
                 target.check_file(path)
         if self.new is None and self.repeat < GATE_RUNS:
