@@ -187,6 +187,7 @@ def test_what_is_slower_by_more_than_the_limit_does_not_pass(based, tmp_path, wo
     assert len(set(names)) == 6
     assert summary.read_text().splitlines()[0] == f"## {verdict}"
     assert "matmul 256" in summary.read_text()
+    assert all("SIMULATED" in text for text in (done.out, junit.read_text(), summary.read_text()))
     # The same series again, with a limit that its latencies keep. The kernel takes 18 times as long.
     again = based.here("gate", "--new", "latest", "--max-slowdown", "latency=60%")
     assert (again.code, again.out.count("SLOWER")) == (EXIT_CHECK_FAILED, 1)

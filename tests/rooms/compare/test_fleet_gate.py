@@ -56,6 +56,8 @@ def test_slow_gpus_are_named_in_every_report(cpugpu, with_baseline, tmp_path):
     assert "n1 cuda:0" in told["says"]
     assert "n1 cuda:0" in summary.read_text()
     suites = {each.get("name"): each for each in ElementTree.parse(junit).getroot()}
+    assert "SIMULATED" in summary.read_text()
+    assert all("SIMULATED" in suite.findtext("system-out", "") for suite in suites.values())
     assert suites["n1 cuda:0"].get("failures") != "0"
 
 

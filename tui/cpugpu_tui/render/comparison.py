@@ -74,6 +74,9 @@ NOTHING_DIFFERS = "No difference in machine or settings is known."
 COPIED = "Runs that are equal to the last digit count once, because they show no noise."
 
 
+SIMULATED = "SIMULATED: no number here was measured."
+
+
 def left_out(series: Series) -> str:
     """Return how many cases of a series lack times of some run, in a sentence; empty without any."""
     starved, count = series.starved_cases
@@ -89,7 +92,7 @@ def series_text(series: Series) -> str:
 
 def against(found: SeriesComparison) -> str:
     """Return which series are compared; simulated ones are marked first."""
-    simulated = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
+    simulated = f"{SIMULATED} " if found.base.runs[0].simulated else ""
     if not found.is_of_two_codes:
         return f"{simulated}{series_text(found.base)} against {series_text(found.new)}"
     names = names_apart(found.new.runs[0].plan.codes[0], found.base.runs[0].plan.codes[0])

@@ -80,7 +80,8 @@ def junit(report: GateReport) -> bytes:
         ElementTree.SubElement(properties, "property", name=printable(name), value=printable(value))
     for each in report.gated:
         _add_test(suite, each)
-    ElementTree.SubElement(suite, "system-out").text = words.gate_sentence(report)
+    simulated = f"{words.SIMULATED} " if report.found.base.runs[0].simulated else ""
+    ElementTree.SubElement(suite, "system-out").text = f"{simulated}{words.gate_sentence(report)}"
     ElementTree.indent(suite)
     return bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
 
@@ -105,12 +106,7 @@ def _add_test(suite: ElementTree.Element, each: Gated) -> None:
 def markdown(report: GateReport) -> bytes:
     """Return a summary in Markdown: the result, the differences, the verdicts."""
     found = report.found
-    lines = [
-        f"## {escaped(words.gate_sentence(report))}",
-        "",
-        escaped(f"{words.series_text(found.base)} against {words.series_text(found.new)}"),
-        "",
-    ]
+    lines = [f"## {escaped(words.gate_sentence(report))}", "", escaped(words.against(found)), ""]
     if found.differences:
         rows = [(each.what, each.base, each.new) for each in found.differences]
         lines += [*_markdown_table(("differs", "base", "new"), rows), ""]
@@ -155,13 +151,16 @@ def print_fleet_gate(gate: FleetGate, *, as_json: bool) -> None:
         print_json(gate_data(gate))
         return
     out = console()
-    if any(each.run.simulated for each in gate.state.hosts.values()):
-        out.print("SIMULATED: no number here was measured.")
+    print_lines(out, _simulated(gate))
     if gate.gpus:
         columns = [(name, name != "change") for name in COLUMNS]
         out.print(table_of(columns, (map(printable, cells(each)) for each in gate.gpus)))
     out.print(hosts_table(gate.state))
     print_lines(out, [*trouble_lines(gate.state), words.fleet_gate_sentence(gate)])
+
+
+def _simulated(gate: FleetGate) -> list[str]:
+    return [words.SIMULATED] if any(each.run.simulated for each in gate.state.hosts.values()) else []
 
 
 def gate_data(gate: FleetGate) -> dict[str, Any]:
@@ -191,6 +190,8 @@ def fleet_junit(gate: FleetGate) -> bytes:
     )
     for state in gate.state.hosts.values():
         _add_case(hosts, "host", state.host.host, state.why if state.in_trouble else "", state.state)
+    for line in _simulated(gate):
+        ElementTree.SubElement(hosts, "system-out").text = line
     for each in gate.gpus:
         if each.report is not None:
             suite = ElementTree.fromstring(junit(each.report))
@@ -213,6 +214,7 @@ def _add_case(suite: ElementTree.Element, kind: str, name: str, trouble: str, ou
 def fleet_markdown(gate: FleetGate) -> bytes:
     """Return a summary in Markdown: the result, each GPU, each host that failed."""
     table = _markdown_table(COLUMNS, [cells(each) for each in gate.gpus])
-    lines = [f"## {escaped(words.fleet_gate_sentence(gate))}", "", *table]
+    marked = [part for line in _simulated(gate) for part in (line, "")]
+    lines = [f"## {escaped(words.fleet_gate_sentence(gate))}", "", *marked, *table]
     lines += ["", *(f"- {escaped(printable(line, 1000))}" for line in trouble_lines(gate.state))]
     return "\n".join([*lines, ""]).encode()
