@@ -115,6 +115,14 @@ def test_no_command_is_made_of_what_was_left_out(private):
     assert "boss" not in str(covered.started.plan)
 
 
+def test_a_notice_of_a_run_is_left_out_and_no_status_takes_its_place():
+    told = replace(export_runs.stream()[-1], message="boss stopped it.", remedy="Ask zoe.")
+    found = replace(export_runs.stream()[1], devices=export_runs.stream()[1].devices[:1], no_gpu="zoe has it.")
+    (covered,) = anonymized([exported([export_runs.stream()[0], found, told])])
+    bullets = [line for line in b"".join(rendered("markdown", [covered])).decode().splitlines() if line[:1] == "-"]
+    assert bullets == ["- CPU only: the run did not include a GPU.", "- The message was left out (--anonymize)."]
+
+
 def test_a_machine_called_like_a_workload_renames_no_case():
     (covered,) = anonymized([export_runs.run()], hosts=["matmul", "cpu", "float32"])
     assert list(covered.state.rows) == list(export_runs.run().state.rows)

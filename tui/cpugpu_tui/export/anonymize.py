@@ -51,6 +51,8 @@ _NUMBER = re.compile(r"-?[\d.]+(?:e-?\d+)?")
 
 _MESSAGES = frozenset({"message", "remedy", "problem", "no_gpu", "note", "torch_error"})
 """Free text about failures: it may quote paths, command lines and output of programs."""
+_OF_RUN = "The message was left out (--anonymize)."
+"""In place of the message of a run. Its status is no message: `done` would follow a warning."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,60}(?:Error|Exception|Warning|Interrupt|Exit)(?=:|$)", re.ASCII)
 
 _BEGINS = r"(?:(?<![\w/.<])(?:~[\w.-]*)?/|(?<![\w/.])\.{1,2}/|(?<!\w)[A-Za-z]:\\)"
@@ -148,7 +150,7 @@ class _Veil:
         if isinstance(value, list):
             return [self.covered(key, item, kind, is_known=is_known) for item in value]
         if isinstance(value, dict):
-            kind = next((str(value[name]) for name in ("kind", "status") if value.get(name)), "failed")
+            kind = str(value.get("kind") or (_OF_RUN if "status" in value else "failed"))
             if value.get("codes"):
                 value = {**value, "words": []}  # `--against` has code in them
             return {
@@ -184,12 +186,12 @@ class _Veil:
             for pattern in _ODD:
                 text = pattern.sub(LEFT_OUT, text)
             return text
-        if key == "remedy":
+        if key in ("remedy", "no_gpu"):
             return ""
         if key == "torch_error":
             found = _EXCEPTION.match(text)
             return found[0] if found else kind
-        return kind if _is_word(kind) else "failed"
+        return kind if kind == _OF_RUN or _is_word(kind) else "failed"
 
     def _label(self, text: str) -> str:
         """Return a short text, like a model name; leave all of it out if a part is a path or an address."""
