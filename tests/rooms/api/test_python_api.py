@@ -56,7 +56,7 @@ def test_the_answer_has_point_bracket_and_rows(searched):
     assert searched.bracket is not None
     low, high = searched.bracket
     assert low <= searched.point <= high
-    assert searched.answer.startswith("The GPU wins from n ≈")
+    assert searched.answer.startswith("SIMULATED: no number here was measured. The GPU wins from n ≈")
     sizes = [row.size for row in searched.rows]
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[-1]) == (16, 2048)
@@ -97,6 +97,7 @@ def test_the_plot_shows_a_line_for_each_device_and_the_bracket(searched):
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert {"CPU", "GPU", "GPU with copies"} <= set(lines)
     assert list(lines["CPU"].get_xdata()) == [row.size for row in searched.rows]
+    assert axes.get_title(loc="left").startswith("SIMULATED: The GPU wins from")
     assert [patch.get_x() for patch in axes.patches][:1] == [searched.bracket[0]]
     assert any(f"{round(searched.point or 0):,}" in text.get_text() for text in axes.texts)
 
@@ -114,6 +115,13 @@ def test_without_matplotlib_the_plot_says_how_to_get_it(searched, monkeypatch, w
         searched.plot()
     assert error.value.remedy == f"Install it with: {install_command('plot')}"
     words(error.value.message)
+
+
+@pytest.mark.usefixtures("agents_here")
+@pytest.mark.parametrize("what", ["x @ x", lambda x: x @ x])
+def test_no_process_is_said_to_have_run_simulated_code(what):
+    found = time_on(what, 8, let=SQUARE, simulate=FAST)
+    assert found.receipt == (found.where,) == ("Simulated: your code did not run.",)
 
 
 @pytest.mark.usefixtures("agents_here")

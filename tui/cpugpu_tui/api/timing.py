@@ -29,6 +29,7 @@ from cpugpu_tui.machine.processes import adopt_orphans
 from cpugpu_tui.model import Event, Plan, typed_name
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
+from cpugpu_tui.render.comparison import SIMULATED
 from cpugpu_tui.render.curves import charts
 from cpugpu_tui.render.receipts import caller_lines, code_lines, run_receipt
 from cpugpu_tui.render.rows import run_table
@@ -226,6 +227,7 @@ def _leave() -> None:
 
 
 OWN_PROCESS = "Ran in a process of its own."
+NOWHERE = "Simulated: your code did not run."
 
 
 @dataclass(frozen=True)
@@ -262,14 +264,14 @@ class Result(Rows):
     """The answer to "is it faster on the GPU?" with the numbers behind it. `print` shows the table."""
 
     answer: str
-    """The sentences of the command line, such as `The GPU wins from n ≈ 205 (192–213).`"""
+    """The sentences of the command line, such as `The GPU wins from n ≈ 205 (192–213).` Simulated ones are marked."""
     point: float | None
     """Size at which both devices are equally fast; None if the winner does not change between the sizes, or if sizes
     inside the bracket contradict every point."""
     bracket: tuple[int, int] | None
     """Largest size at which the CPU clearly wins, and smallest at which the GPU does."""
     where: str
-    """The process that ran the code, as a sentence."""
+    """The process that ran the code, as a sentence; of a simulated run, that none did."""
     receipt: tuple[str, ...] = field(repr=False)
     """Where and what it executed, a sentence each."""
     rows: tuple[TimedRow, ...] = field(repr=False)
@@ -281,13 +283,14 @@ class Result(Rows):
     def of(cls, run: RunState) -> Result:
         """Return the result of a finished run."""
         change = next((each.resident.crossover for each in report(run).answered), None)
-        where = next(iter(caller_lines(run)), OWN_PROCESS)
+        where = NOWHERE if run.simulated else next(iter(caller_lines(run)), OWN_PROCESS)
+        mark = SIMULATED if run.simulated else ""
         ended = (run.finished.message, run.finished.remedy) if run.finished is not None else ()
         return cls(
-            answer=" ".join(filter(None, (*answer_lines(run), *map(in_python, ended)))),
+            answer=" ".join(filter(None, (mark, *answer_lines(run), *map(in_python, ended)))),
             point=change.known_point if change is not None else None,
             bracket=(change.low, change.high) if change is not None else None, where=where,
-            receipt=tuple(dict.fromkeys((where, *run_receipt(run)))),
+            receipt=(where,) if run.simulated else tuple(dict.fromkeys((where, *run_receipt(run)))),
             rows=tuple(_row(run, row) for row in sorted(run.rows.values(), key=lambda row: row.case.size)), run=run,
         )  # fmt: skip
 
@@ -308,7 +311,8 @@ class Result(Rows):
         axes = axes_for(axes)
         for _, chart in charts(self.run)[:1]:
             draw(axes, chart)
-        answer = self.answer.partition(". ")[0].rstrip(".")
+        answer = self.answer.removeprefix(f"{SIMULATED} ").partition(". ")[0].rstrip(".")
+        answer = f"SIMULATED: {answer}" if self.run.simulated else answer
         axes.set_title(answer, parse_math=False, wrap=True, fontsize="medium", loc="left", pad=36)
         return axes
 
