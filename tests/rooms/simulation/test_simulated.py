@@ -37,11 +37,10 @@ def test_the_protocol_finds_the_planted_constants():
         assert row.gpu.median_ns(model.DEVICE) == pytest.approx(kernel_ns, rel=WITHIN)
 
 
-def test_inputs_and_result_are_told_apart():
+def test_the_bytes_of_simulated_inputs_are_said_to_include_the_result():
     plan = plan_of(419, simulation=PLANTED)
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
-    assert row.cpu.placed.inputs == ("1,404,488 B on cpu (simulated)",)
-    assert row.cpu.placed.results == ("702,244 B on cpu (simulated)",)
+    assert row.cpu.placed.inputs == (f"{3 * 419**2 * 4:,} B on cpu, results included (simulated)",)
 
 
 def test_the_publications_clock_is_off_by_the_planted_factor():

@@ -29,9 +29,6 @@ ENERGY_COST_NS = 2.8e6
 OWN_BYTES, NEIGHBOUR_BYTES = 500 << 20, 1 << 30
 """GPU memory of this process, and of the simulated other process."""
 
-SHARES = (2 / 3, 1 / 3)
-"""Inputs and results of any work, as shares of its bytes: those of a product of two matrices."""
-
 
 class Sensors:
     """The sensors of one device; a `timing.timers.Watcher`."""

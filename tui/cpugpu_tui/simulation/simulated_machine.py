@@ -23,7 +23,6 @@ from cpugpu_tui import model
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES, MOST_BYTES
 from cpugpu_tui.simulation.laws import (
-    SHARES,
     Drift,
     PlantedLink,
     PlantedWatch,
@@ -179,7 +178,7 @@ class SimulatedTimer:
         if self.device.is_cpu or not catalogue.find(op.case.workload).has_end_to_end:
             return {}
         to_gpu_ns, back_ns = (
-            op.run_factor * transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in SHARES
+            op.run_factor * transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in (2 / 3, 1 / 3)
         )
         samples = []
         for _ in range(count):
@@ -200,7 +199,7 @@ class SimulatedTimer:
         sync_ns = op.run_factor * self._laws.sync_ns
         found: dict[str, tuple[float, ...]] = {model.SYNCHRONISE: (sync_ns,), model.DEVICE_WARM: (self._work_ns(op),)}
         if catalogue.find(op.case.workload).has_end_to_end:
-            copy_ns = op.run_factor * transfer_ns(self._laws, op.bytes_moved * SHARES[1], pinned=False)
+            copy_ns = op.run_factor * transfer_ns(self._laws, op.bytes_moved / 3, pinned=False)
             found[model.D2H_PAGEABLE] = (sync_ns + copy_ns,)
         self._clock.advance(sum(value for values in found.values() for value in values))
         return found
@@ -257,11 +256,12 @@ class SimulatedMachine:
     """A simulated CPU and its GPUs."""
 
     def __init__(self, plan: model.Plan) -> None:
-        self.simulation = laws = plan.simulation or model.Simulation()
+        self.simulation = plan.simulation or model.Simulation()
         self._wanted = plan.devices
         self._codes = {code.name for code in plan.codes}
         self.clock = VirtualClock(self.simulation.pace)
         self.random = random.Random(self.simulation.seed)
+        laws = self.simulation
         self.shared_drift = Drift(laws.shared_drift, laws.drift_rho, f"{laws.seed}/drift")
         self._had_half: set[str] = set()
         self.planted = PlantedWatch(laws, self.clock)
@@ -362,8 +362,8 @@ class SimulatedMachine:
         return {}
 
     def placement(self, operation: SimulatedOperation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
-        """Return texts in place of tensors, of which there are none, with the shares that the simulation copies."""
-        return tuple((f"{operation.bytes_moved * share:,.0f} B on {device} (simulated)",) for share in SHARES)
+        """Return a text in place of tensors, of which there are none."""
+        return (f"{operation.bytes_moved:,.0f} B on {device}, results included (simulated)",), ()
 
     def release(self) -> None:
         """Do nothing: nothing was allocated."""
