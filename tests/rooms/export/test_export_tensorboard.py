@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.export.tensorboard import LiveTensorboard, write_tensorboard
-from cpugpu_tui.model import CaseFailed, CaseFinished
+from cpugpu_tui.model import CaseFailed, CaseFinished, Simulation
 from cpugpu_tui.state.state import RunState
 
 Scalars = dict[str, dict[str, list[tuple[int, float]]]]
@@ -61,6 +61,13 @@ def test_what_is_written_live_is_what_an_export_writes(tmp_path):
     live(tmp_path / "live", export_runs.stream()).close()
     write_tensorboard([export_runs.run()], tmp_path / "export")
     assert bytes_of(tmp_path / "live") == bytes_of(tmp_path / "export")
+
+
+def test_simulated_times_are_marked_in_the_name_of_the_chart(tmp_path):
+    first, *rest = export_runs.stream()
+    simulated = exported([replace(first, plan=replace(first.plan, simulation=Simulation())), *rest])
+    (folder,) = write_tensorboard([simulated], tmp_path)
+    assert {tag for tags in read(folder).values() for tag in tags} == {"GPU vs CPU (SIMULATED)"}
 
 
 def test_it_can_be_read_while_the_run_goes_on(tmp_path):

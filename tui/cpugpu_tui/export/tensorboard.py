@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tensorboard.summary.writer.record_writer import RecordWriter
 
 CHART = "GPU vs CPU"
-"""Tag of the chart. With several sweeps, or for the paper's clock, it has a suffix in parentheses."""
+"""Tag of the chart. With several sweeps, for the paper's clock, or if simulated, it has a suffix in parentheses."""
 
 _CLOCKS = {LATENCY: "", AS_WRITTEN: "as written"}
 """Metrics with a chart, and their suffixes of the tag."""
@@ -73,6 +73,7 @@ def points(state: RunState, row: Row, wall_ns: int) -> Iterator[Scalar]:
 def _chart(state: RunState, row: Row, clock: str) -> str:
     words = [sweep_name(state, row.case.sweep)] if len(state.sweeps) > 1 else []
     words += [clock] if clock else []
+    words += ["SIMULATED"] if state.simulated else []
     return f"{CHART} ({', '.join(words)})" if words else CHART
 
 
