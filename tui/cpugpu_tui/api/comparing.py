@@ -21,7 +21,8 @@ from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.in_turn import Played, code_sides, duet_plan, play
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import OwnCode
-from cpugpu_tui.render.comparison import SIMULATED, code_answer, percent_text, placebo_lines, summary
+from cpugpu_tui.render.comparison import code_answer, percent_text, placebo_lines, summary
+from cpugpu_tui.render.gpus import SIMULATED
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import pair_words
 from cpugpu_tui.session.typed_code import with_names_of_both

@@ -29,8 +29,8 @@ from cpugpu_tui.machine.processes import adopt_orphans
 from cpugpu_tui.model import Event, Plan, typed_name
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
-from cpugpu_tui.render.comparison import SIMULATED
 from cpugpu_tui.render.curves import charts
+from cpugpu_tui.render.gpus import SIMULATED
 from cpugpu_tui.render.receipts import caller_lines, code_lines, run_receipt
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.render.sentences import cut_short, heading, notes

@@ -19,6 +19,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY, names_apart, work_name
 from cpugpu_tui.model.quantities import count_of, factor, joined, size_text, time_text
 from cpugpu_tui.render.columns import NONE
+from cpugpu_tui.render.gpus import simulated_words
 
 VERDICT_WORDS = {
     compare.FASTER: "faster", compare.SLOWER: "slower", compare.SAME: "same", compare.UNDECIDED: "no clear change",
@@ -74,9 +75,6 @@ NOTHING_DIFFERS = "No difference in machine or settings is known."
 COPIED = "Runs that are equal to the last digit count once, because they show no noise."
 
 
-SIMULATED = "SIMULATED: no number here was measured."
-
-
 def left_out(series: Series) -> str:
     """Return how many cases of a series lack times of some run, in a sentence; empty without any."""
     starved, count = series.starved_cases
@@ -92,7 +90,7 @@ def series_text(series: Series) -> str:
 
 def against(found: SeriesComparison) -> str:
     """Return which series are compared; simulated ones are marked first."""
-    simulated = f"{SIMULATED} " if found.base.runs[0].simulated else ""
+    simulated = simulated_words(found.base.runs[0])
     if not found.is_of_two_codes:
         return f"{simulated}{series_text(found.base)} against {series_text(found.new)}"
     names = names_apart(found.new.runs[0].plan.codes[0], found.base.runs[0].plan.codes[0])
@@ -271,8 +269,8 @@ def summary(found: SeriesComparison) -> list[str]:
 
 
 def placebo_lines(found: SeriesComparison) -> list[str]:
-    """Return whether the side that was measured twice differs from itself; nothing without one."""
-    if found.placebo is None:
+    """Return whether the side that was measured twice differs from itself; nothing while no case has a verdict."""
+    if all(each.verdict in (compare.TOO_FEW, compare.NOT_COMPARABLE) for each in found.placebo or ()):
         return []
     if not found.placebo_moved:
         return ["Placebo: one side was measured twice and did not move."]

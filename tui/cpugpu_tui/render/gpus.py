@@ -11,7 +11,7 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, RECORDED, RECORDED_GPU, Device, place
 from cpugpu_tui.model.quantities import counted, joined, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.folding import once
+from cpugpu_tui.state.folding import MeasuredRun, once
 from cpugpu_tui.state.state import Row, RunState
 
 if TYPE_CHECKING:
@@ -129,6 +129,16 @@ def _standing_data(found: Standing | None) -> dict[str, Any]:
         return {"alike": 1, "over_model": None, "robust_z": None, "slow": None}
     z = found.z if found.z is not None and math.isfinite(found.z) else None
     return {"alike": found.alike, "over_model": found.ratio, "robust_z": z, "slow": found.is_slow}
+
+
+SIMULATED = "SIMULATED: no number here was measured."
+"""The mark of simulated runs."""
+
+
+def simulated_words(run: RunState | MeasuredRun) -> str:
+    """Return the mark of a simulated run, with a space after it; nothing for a measured one."""
+    own = ", and your code was not timed" if run.plan.codes or run.plan.own_files else ""
+    return f"{SIMULATED[:-1]}{own}. " if run.simulated else ""
 
 
 def beside_words(run: RunState) -> str:

@@ -33,7 +33,7 @@ from cpugpu_tui.render.crossover_words import (
     speedup_text,
     where,
 )
-from cpugpu_tui.render.gpus import beside_words, device_texts
+from cpugpu_tui.render.gpus import beside_words, device_texts, simulated_words
 from cpugpu_tui.render.receipts import caller_lines, run_receipt
 from cpugpu_tui.render.rows import sweep_name
 from cpugpu_tui.render.verdicts import mark_lines
@@ -60,12 +60,11 @@ def heading(run: RunState) -> str:
     if run.facts.get("torch"):
         parts.append(f"torch {run.facts['torch']}")
     text = " · ".join([*parts, *settings(run)])
-    own = ", and your code was not timed" if run.plan.codes or run.plan.own_files else ""
-    is_named = len(run.sweeps) == 1 and not own  # `code_lines` name a person's code, a table several workloads
-    work = [f"{work_name(sweep)}, {sweep[2]}" for sweep in run.sweeps if is_named]
+    is_own = run.plan.codes or run.plan.own_files  # `code_lines` name a person's code, a table several workloads
+    work = [f"{work_name(sweep)}, {sweep[2]}" for sweep in run.sweeps if len(run.sweeps) == 1 and not is_own]
     words = beside_words(run)
     text = " · ".join(filter(None, [words, *work, f"here: {text}" if words else text]))
-    return f"SIMULATED: no number here was measured{own}. {text}".rstrip() if run.simulated else text
+    return f"{simulated_words(run)}{text}".rstrip()
 
 
 def settings(run: RunState) -> list[str]:

@@ -59,6 +59,7 @@ def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpu
     assert done.code == EXIT_OK, done.err
     told = done.out.split("GPU: ")
     assert "SAME" in told[0]
+    assert "Placebo: one side was measured twice and did not move." in done.out
     words("\n".join(f"GPU: {each.splitlines()[0]}" for each in told[1:]))
     assert "NEW x = torch.rand(n, n) (runs 2" in done.out
     assert "OLD x = torch.rand(n, n).T (runs 1" in done.out
@@ -68,7 +69,10 @@ def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpu
 def test_two_variants_are_named_and_their_command_is_repeated(cpugpu):
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-variant", "compiled", "--n", "64",
                        "--simulate", SIMULATED, "--max-seconds", "0.01")  # fmt: skip
-    assert "NEW default (run 2) against OLD compiled (run 1)" in done.out, done.err
+    marked = "SIMULATED: no number here was measured, and your code was not timed. "
+    assert done.out.startswith(f"{marked}NEW default (run 2) against OLD compiled (run 1)"), done.err
+    assert "TOO FEW RUNS" in done.out
+    assert "Placebo" not in done.out, "one pair tells nothing"
     again = cpugpu.here("show", "2").out.split("Again: cpugpu-tui ")[1]
     repeated = cpugpu.here(*shlex.split(again), "--json", "--no-save", "--max-seconds", "0.01")
     plans = [event.plan for event in repeated.events if isinstance(event, RunStarted)]

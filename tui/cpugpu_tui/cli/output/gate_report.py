@@ -20,6 +20,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.render import comparison as words
 from cpugpu_tui.render.fleet import host_data
+from cpugpu_tui.render.gpus import SIMULATED, simulated_words
 
 
 def _cells(each: Gated) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ def junit(report: GateReport) -> bytes:
         ElementTree.SubElement(properties, "property", name=printable(name), value=printable(value))
     for each in report.gated:
         _add_test(suite, each)
-    simulated = f"{words.SIMULATED} " if report.found.base.runs[0].simulated else ""
+    simulated = simulated_words(report.found.base.runs[0])
     ElementTree.SubElement(suite, "system-out").text = f"{simulated}{words.gate_sentence(report)}"
     ElementTree.indent(suite)
     return bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
@@ -160,7 +161,7 @@ def print_fleet_gate(gate: FleetGate, *, as_json: bool) -> None:
 
 
 def _simulated(gate: FleetGate) -> list[str]:
-    return [words.SIMULATED] if any(each.run.simulated for each in gate.state.hosts.values()) else []
+    return [SIMULATED] if any(each.run.simulated for each in gate.state.hosts.values()) else []
 
 
 def gate_data(gate: FleetGate) -> dict[str, Any]:
