@@ -205,7 +205,7 @@ def _p3_cores(numbers: Numbers) -> Judgement:
 
 def _p3_copies(numbers: Numbers) -> Judgement:
     point = _loop(numbers)
-    others = [numbers.at("jacobian", variant, 100, beside=point) for variant in ("loop", "vectorized")]
+    others = (point, numbers.at("jacobian", "vectorized", 100, beside=point))
     moved = next(
         (p for p in others if p is not None and {model.H2D_PAGEABLE, model.D2H_PAGEABLE} <= p.gpu_ns.keys()), None
     )

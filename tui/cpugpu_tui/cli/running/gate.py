@@ -68,11 +68,10 @@ class GateRequest:
                 f"--new {self.new} cannot be combined with {self.names[0]}.", "Leave one of them out."
             )
         check_settings(PlanRequest(self.names, repeat=self.repeat, case_timeout_s=self.case_timeout_s))
-        for path in (self.junit, self.summary):
-            if path is not None and str(path) == "-":
+        for path in filter(None, (self.junit, self.summary)):
+            if str(path) == "-":
                 raise errors.UsageError("A report cannot be written to -.", "Name a file, such as /dev/stdout.")
-            if path is not None:
-                target.check_file(path)
+            target.check_file(path)
         if self.new is None and self.repeat < GATE_RUNS:
             raise errors.UsageError(
                 f"Invalid --repeat {self.repeat}: a verdict needs {GATE_RUNS} runs.",
