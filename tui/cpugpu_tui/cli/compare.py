@@ -256,13 +256,14 @@ def _show(now: Series, found: Sequence[Floor], before: Series | None, *, as_json
     from cpugpu_tui.cli.output.printing import print_json, print_lines
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.compare.series import RUNS
+    from cpugpu_tui.render.gpus import SIMULATED
     from cpugpu_tui.render.noise import cells, columns, lines
 
     if as_json:
         print_json(_data(now, found, before))
         return
     out = console()
-    print_lines(out, ["SIMULATED: no number here was measured."] if now.runs[0].simulated else [])
+    print_lines(out, [SIMULATED] if now.runs[0].simulated else [])
     out.print(table_of(columns(RUNS), (cells(each, RUNS) for each in found)))
     print_lines(out, lines(now, found, before))
 

@@ -164,8 +164,10 @@ def _run(given: HealthGiven, plan: Plan) -> Seen:
 
 def _tell_failed(failed: Iterable[HostState], given: HealthGiven) -> None:
     """Tell whether all of it is simulated, and which hosts failed."""
+    from cpugpu_tui.render.gpus import SIMULATED
+
     if given.simulation is not None and not given.json:
-        tell("SIMULATED: no number here was measured.")
+        tell(SIMULATED)
     silent = "It did not answer in time. Raise --max-seconds, or look for a hung driver."
     for each in failed:
         host, why = each.host.host, each.why if each.in_trouble else silent

@@ -32,7 +32,7 @@ from cpugpu_tui.render.fleet import (
     says,
     standing_of,
 )
-from cpugpu_tui.render.gpus import peer_sentences
+from cpugpu_tui.render.gpus import SIMULATED, peer_sentences
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.render.verdicts import common_marks
 from cpugpu_tui.session.fleet_running import Fleet, FleetPlan
@@ -180,7 +180,7 @@ def print_fleet(state: FleetState) -> None:
     out = console()
     is_piped = not out.is_terminal  # a pipe has no width, and a terminal would break words
     if any(each.run.simulated for each in state.hosts.values()):
-        out.print("SIMULATED: no number here was measured.")
+        out.print(SIMULATED)
     rows = fleet_rows(state)
     standing = standing_of(rows)
     if rows:

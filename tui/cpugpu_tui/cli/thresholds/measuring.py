@@ -26,6 +26,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Case, Found, typed_name, work_name
 from cpugpu_tui.model.quantities import joined, share_text, size_text
 from cpugpu_tui.render.crossover_words import span_text
+from cpugpu_tui.render.gpus import SIMULATED
 from cpugpu_tui.session.endings import error_of
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -222,5 +223,5 @@ def print_machine(thresholds: Thresholds) -> None:
     """Print when and where a file was made."""
     machine = thresholds.machine
     facts = ", ".join(f"{name} {machine[fact]}" for fact, name in FACTS.items() if machine.get(fact) is not None)
-    text = "SIMULATED: no number here was measured." if machine.get("simulated") else f"Measured on {printable(facts)}."
+    text = SIMULATED if machine.get("simulated") else f"Measured on {printable(facts)}."
     console().print(plain(f"{thresholds.made[:10]}. {text}"), soft_wrap=True)
