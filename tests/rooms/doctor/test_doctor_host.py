@@ -9,7 +9,8 @@ from cpugpu_tui.doctor import collect
 from cpugpu_tui.doctor.check_registry import examine
 from cpugpu_tui.doctor.collect import DEADLINE_S, Section, history_facts
 from cpugpu_tui.doctor.driver_child import Asked, driver_facts
-from cpugpu_tui.doctor.facts import Facts, has_nvidia_gpu, host_setup, own_runs
+from cpugpu_tui.doctor.facts import Facts, host_setup, own_runs
+from cpugpu_tui.machine.nvml.calls import has_nvidia_gpu
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.agent_pool import Agents
 
@@ -46,14 +47,14 @@ def test_two_sockets_with_threads(tmp_path):
 def test_a_kernel_that_tells_nothing_gives_unknowns(tmp_path):
     found = host_setup(str(tmp_path))
     assert (found.smt, found.numa_nodes, found.governor, found.frequency_mhz) == (None, (), None, None)
-    assert not has_nvidia_gpu(str(tmp_path))
+    assert has_nvidia_gpu(str(tmp_path)) is None
 
 
 def test_a_gpu_is_told_from_nvidias_other_devices(tmp_path):
     devices = "sys/bus/pci/devices"
     write(tmp_path, f"{devices}/0000:01:00.1/vendor", "0x10de\n")
     write(tmp_path, f"{devices}/0000:01:00.1/class", "0x040300\n")  # the sound of a graphics card
-    assert not has_nvidia_gpu(str(tmp_path))
+    assert has_nvidia_gpu(str(tmp_path)) is False
     write(tmp_path, f"{devices}/0000:04:00.0/vendor", "0x10de\n")
     write(tmp_path, f"{devices}/0000:04:00.0/class", "0x030200\n")
     assert has_nvidia_gpu(str(tmp_path))

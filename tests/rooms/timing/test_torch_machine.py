@@ -241,16 +241,20 @@ def test_without_a_gpu_auto_is_the_cpu_and_the_reason(monkeypatch, words):
 
 
 @pytest.mark.parametrize(
-    ("cuda", "hip", "visible"),
+    ("cuda", "hip", "visible", "has_one"),
     [
-        pytest.param(None, None, None, id="CPU build"),
-        pytest.param(None, "6.0", None, id="ROCm build"),
-        pytest.param("13.0", None, "", id="hidden"),
-        pytest.param("13.0", None, "7", id="wrong number"),
-        pytest.param("13.0", None, None, id="no GPU"),
+        pytest.param(None, None, None, True, id="CPU build"),
+        pytest.param(None, None, None, None, id="CPU build, hardware unknown"),
+        pytest.param(None, "6.0", None, True, id="ROCm build"),
+        pytest.param("13.0", None, "", True, id="hidden"),
+        pytest.param("13.0", None, "7", True, id="wrong number"),
+        pytest.param("13.0", None, None, True, id="no driver"),
+        pytest.param(None, None, None, False, id="CPU build without a GPU"),
+        pytest.param("13.0", None, "", False, id="hidden without a GPU"),
     ],
 )
-def test_why_there_is_no_gpu_is_said_with_a_remedy(monkeypatch, cuda, hip, visible, words):
+def test_why_there_is_no_gpu_is_said_with_a_remedy(monkeypatch, cuda, hip, visible, has_one, words):
+    monkeypatch.setattr(torch_devices, "has_nvidia_gpu", lambda: has_one)
     monkeypatch.setattr(torch, "__version__", "2.11.0")
     monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setattr(torch.version, "hip", hip)
@@ -268,6 +272,7 @@ def test_an_old_driver_is_told_apart_from_none(monkeypatch, words):
         warnings.warn("The NVIDIA driver on your system is too old (found version 11040).", UserWarning, stacklevel=1)
         return False
 
+    monkeypatch.setattr(torch_devices, "has_nvidia_gpu", lambda: True)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.version, "hip", None)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

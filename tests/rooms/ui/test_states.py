@@ -114,6 +114,7 @@ def torch_says(monkeypatch, cuda, hip, visible, old):
             warnings.warn("The NVIDIA driver on your system is too old (found 11040).", UserWarning, stacklevel=1)
         return False
 
+    monkeypatch.setattr(torch_devices, "has_nvidia_gpu", lambda: True)
     monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(torch.cuda, "is_available", available)

@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any
 
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup, Section, has_nvidia_gpu
+from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup, Section
 from cpugpu_tui.machine.limits import LIMITS, MOST_GPUS
-from cpugpu_tui.machine.nvml.calls import BROKEN, crash_problem, opening_code
+from cpugpu_tui.machine.nvml.calls import BROKEN, crash_problem, has_nvidia_gpu, opening_code
 from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S, Gpu, Nvml
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading
@@ -57,7 +57,7 @@ def ask_driver(own_pids: Collection[int], deadline_s: float) -> Asked:
         )  # fmt: skip
         if done.returncode < 0:
             problem = crash_problem(signal.Signals(-done.returncode).name)
-            return Asked(DriverFacts(DriverSetup(init_code=BROKEN), (), problem, has_nvidia_gpu()))
+            return Asked(DriverFacts(DriverSetup(init_code=BROKEN), (), problem, bool(has_nvidia_gpu())))
         return convert(json.loads(done.stdout), Asked)
     except subprocess.TimeoutExpired:
         return Asked(None, "The NVIDIA driver does not answer and blocks the process that queried it.", hangs=True)
@@ -73,7 +73,7 @@ def driver_facts(own_pids: Collection[int]) -> DriverFacts:
         gpus, problem = nvml.read(own_pids)
     finally:
         nvml.close()
-    return DriverFacts(setup, gpus, problem, has_nvidia_gpu())
+    return DriverFacts(setup, gpus, problem, bool(has_nvidia_gpu()))
 
 
 def asked(own_pids: Collection[int], deadline_s: float) -> Asked:
@@ -114,7 +114,7 @@ def one_by_one(own_pids: set[int], deadline_s: float) -> DriverFacts | None:
         for index, (answer, fault) in enumerate(answers)
     )  # fmt: skip
     clocks = tuple(setting for _, setting in known if setting is not None)
-    return DriverFacts(DriverSetup(None, setup.version, setup.cuda, clocks), rows, None, has_nvidia_gpu())
+    return DriverFacts(DriverSetup(None, setup.version, setup.cuda, clocks), rows, None, bool(has_nvidia_gpu()))
 
 
 def _open() -> tuple[DriverSetup, int]:

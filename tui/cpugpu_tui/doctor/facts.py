@@ -26,8 +26,6 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.interpreter_search import Interpreter
 
 _CPUS = "sys/devices/system/cpu"
-_NVIDIA = "0x10de"
-"""NVIDIA's PCI vendor id."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +76,6 @@ def host_setup(root: str = "/") -> HostSetup:
         frequency_driver=_line(root, f"{_CPUS}/cpu{cores[0]}/cpufreq/scaling_driver") if cores else None,
         frequency_mhz=procfs.cpu_freq_mhz(root),
     )  # fmt: skip
-
-
-def has_nvidia_gpu(root: str = "/") -> bool:
-    """Return whether the PCI bus has an NVIDIA display or 3D controller."""
-    return any(
-        _line(root, f"{device}/vendor") == _NVIDIA and (_line(root, f"{device}/class") or "").startswith("0x03")
-        for device in Path(root, "sys/bus/pci/devices").glob("*")
-    )
 
 
 def own_runs(root: str = "/", me: int | None = None) -> tuple[OwnRun, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.nvml.calls import has_nvidia_gpu
 from cpugpu_tui.model import Device, place
 
 
@@ -69,9 +70,14 @@ def why_no_gpu() -> str | None:
 
 def gpu_problem() -> tuple[str, str] | None:
     """Return cause, which goes on after a colon, and remedy if no GPU can be used; otherwise None."""
-
     import torch
 
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if torch.version.cuda is not None and torch.cuda.is_available():
+            return None
+    if has_nvidia_gpu() is False:
+        return "this machine has no NVIDIA GPU.", "Use one that has (`run --host NAME`), or play `cpugpu-tui demo`."
     if torch.version.cuda is None and torch.version.hip is None:
         return f"this torch ({torch.__version__}) is a CPU-only build.", "Install a CUDA build to time a GPU."
     if torch.version.hip:
@@ -80,11 +86,6 @@ def gpu_problem() -> tuple[str, str] | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and not visible.strip():
         return "CUDA_VISIBLE_DEVICES is empty, which hides every GPU.", "Unset it to time a GPU."
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        available = torch.cuda.is_available()
-    if available:
-        return None
     text = " ".join(first_line(w.message) for w in caught if isinstance(w.message, Exception))
     if "too old" in text:
         return (

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cpugpu_tui.machine.procfs import file_text
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Reading
 from cpugpu_tui.model.throttling import THROTTLE_REASONS
@@ -252,6 +253,20 @@ NO_GPU = "The NVIDIA driver finds no GPU. Check with `nvidia-smi -L` that the co
 NO_PYNVML = (
     "GPUs cannot be monitored without the Python package nvidia-ml-py. Install it with `pip install nvidia-ml-py`."
 )
+
+
+_NVIDIA = "0x10de"
+"""NVIDIA's PCI vendor id."""
+
+
+def has_nvidia_gpu(root: str = "/") -> bool | None:
+    """Return whether the PCI bus has an NVIDIA display or 3D controller; None if the kernel lists no PCI devices."""
+    devices = [f"{each}" for each in Path(root, "sys/bus/pci/devices").glob("*")]
+    return None if not devices else any(
+        (file_text(root, f"{device}/vendor") or "").strip() == _NVIDIA
+        and (file_text(root, f"{device}/class") or "").startswith("0x03")
+        for device in devices
+    )  # fmt: skip
 
 
 def reason_of(code: int) -> str:
