@@ -22,6 +22,7 @@ from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.render.columns import COLUMNS
+from cpugpu_tui.render.receipts import run_receipt
 from cpugpu_tui.render.verdicts import MARK_WORDS
 from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.state.folding import folded
@@ -80,10 +81,11 @@ def recording() -> Recording:
     return shipped()
 
 
-def time_output() -> str:
-    """Return what `time` printed of a typed expression on an H200 (2026-11-22)."""
+@cache
+def timed() -> RunState:
+    """Return the run of a typed expression on an H200 (2026-11-22)."""
     (run,) = read_runs(gzip.decompress(TIMED.read_bytes()), TIMED.name)
-    return run_output(folded(run.events))
+    return folded(run.events)
 
 
 def run_output(state: RunState) -> str:
@@ -181,7 +183,8 @@ def settings() -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "time": time_output,
+    "time": lambda: run_output(timed()),
+    "receipt": lambda: fenced(*run_receipt(timed())),
     "claims": lambda: claims(*QUOTED_CLAIMS),
     "all-claims": claims,
     "demo-tables": demo_tables,
