@@ -17,9 +17,12 @@ from cpugpu_tui.decide.comparison import (
     Comparison,
     SweepPoint,
 )
+from cpugpu_tui.decide.verdict import plus_minus
 from cpugpu_tui.render.answer_sentences import at_text, so_far, verdict_sentence
+from cpugpu_tui.render.columns import time_interval
 from cpugpu_tui.render.crossover_words import speedup_text, where
 from cpugpu_tui.report.segments import ALL_EQUAL, GPU, NONE_TIMED, Size
+from cpugpu_tui.state.device_times import DeviceTimes
 
 
 def said(letters, threads=4, **worlds):
@@ -120,6 +123,14 @@ def test_while_a_run_goes_on_the_answer_is_one_so_far(sentence, says):
 )
 def test_a_speedup_has_its_interval_and_both_ends_of_a_wide_or_uneven_one(comparison, says):
     assert speedup_text(comparison) == says
+
+
+@pytest.mark.parametrize(("longest_ns", "says"), [(101.0, "± 3.0 %"), (120.0, "64.0–189 ns"), (200.0, "6 rounds")])
+def test_a_time_whose_interval_spans_a_factor_of_ten_has_the_number_of_its_rounds(longest_ns, says):
+    times = DeviceTimes("cpu", round_ns=dict(enumerate((100.0, longest_ns) * 3)))
+    share = plus_minus(times.round_ns)
+    assert share is not None
+    assert time_interval(times, share) == says
 
 
 def test_few_rounds_show_their_range():

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cpugpu_tui.analysis.ceilings import LEAST_SHARE
 from cpugpu_tui.analysis.costs import END_TO_END, energy, joules_text
 from cpugpu_tui.decide.stats import percentile
-from cpugpu_tui.model import DEVICE
+from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.model.quantities import (
     count_of,
     factor,
@@ -23,7 +23,7 @@ from cpugpu_tui.model.quantities import (
     time_span,
     time_text,
 )
-from cpugpu_tui.render.crossover_words import NARROW, interval_text
+from cpugpu_tui.render.crossover_words import NARROW, WIDE, interval_text
 from cpugpu_tui.render.verdicts import row_limit, winner, written
 from cpugpu_tui.report.report import alone_plus_minus, judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
@@ -127,7 +127,14 @@ def is_of_one_start(run: RunState, row: Row) -> bool:
 
 
 def time_interval(times: DeviceTimes, share: float) -> str:
-    """Return the interval of a latency: `± 4.2 %`, above ± 10 % both ends, `3.21–4.10 µs`."""
+    """Return the interval of a latency: `± 4.2 %`, above ± 10 % both ends, `3.21–4.10 µs`.
+
+    Six samples of a command that differed by two had an interval over a factor of 4,000, so above `WIDE` it is the
+    number of rounds.
+    """
+    if (1 + share) ** 2 > WIDE:
+        later = (metrics.get(LATENCY, ()) for metrics in times.later.values())
+        return count_of(sum(map(len, (times.round_ns, *later))), "round")
     if share <= NARROW or times.latency_ns is None:
         return plus_minus(share)
     return time_span(times.latency_ns / (1 + share), times.latency_ns * (1 + share))
@@ -228,7 +235,8 @@ def _columns() -> Iterator[Column]:
         Key.PLUS_MINUS, "95 % interval", _plus_minus,
         "Of the speedup; with one device, of its time. It is about the mean of other starts of the process, or holds"
         " within this start; a sentence below the table says which. In brackets: within one of several starts. Above"
-        " ± 10 % both ends. Where the rounds are too few for an interval, their number.",
+        " ± 10 % both ends. Where the rounds are too few for an interval, or for one of a time within a factor of 10,"
+        " their number.",
     )  # fmt: skip
     yield Column(
         Key.VERDICT, "faster", _faster,

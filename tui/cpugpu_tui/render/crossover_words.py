@@ -49,7 +49,7 @@ MOST_NAMED, MOST_IN_TABLE = 3, 2
 """Sizes that a sentence, and a table or list of many sweeps, name; more than these are counted."""
 
 WIDE = 10.0
-"""A bracket whose ends differ by more than this factor is shown without a point inside it."""
+"""If ends differ by more than this factor, a bracket is shown without a point in it, a time without its interval."""
 
 NARROW = 0.1
 """Largest half-width that is shown as `± 10 %`. Above it both ends are shown."""
