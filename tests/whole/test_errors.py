@@ -32,7 +32,7 @@ PARTS = re.compile("[-,=:/+]")
 NOT_A_COUNT = ("0", "many")
 NOT_A_RUN = ("99", "zz")
 NOT_SECONDS = ("0", "soon")
-NO_PLACE = ("missing/report.txt",)
+NO_PLACE = ("missing/report.txt", "missing/", "-")
 
 WRONG: dict[str, tuple[str, ...]] = {
     # options
@@ -43,10 +43,10 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--cache": ("hot",),
     "--case-timeout": NOT_SECONDS,
     "--count": NOT_A_COUNT,
-    "--db": ("notes.txt", "folder"),
+    "--db": ("notes.txt", "folder", "missing/"),
     "--device": ("tpu", "cuda:x"),
     "--dtype": ("int8", "float32,int8"),
-    "--export": ("run.xlsx", "missing/run.json"),
+    "--export": ("run.xlsx", "missing/run.json", "missing/", "-"),
     "--format": ("xlsx",),
     "--host": ("n[4-1]", "-oProxyCommand=x"),
     "--hosts": ("missing.toml", "broken.toml"),
@@ -65,15 +65,15 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--new": NOT_A_RUN,
     "--older-than": ("30", "last week"),
     "--only": ("matmul,fftt", ","),
-    "--out": ("missing/x.json", "x.xlsx"),
-    "thresholds make --out": ("missing/x.json", "folder"),
-    "reference make --out": ("missing/x.json.gz", "folder", "notes.txt"),
-    "new-workload --out": ("missing/x.py", "notes.txt"),
+    "--out": ("missing/x.json", "x.xlsx", "missing/"),
+    "thresholds make --out": ("missing/x.json", "folder", "missing/"),
+    "reference make --out": ("missing/x.json.gz", "missing/", "-", "folder", "notes.txt"),
+    "new-workload --out": ("missing/x.py", "missing/", "-", "notes.txt"),
     "new-workload NAME": ("my workload", "matmul"),
     "baseline NAME": ("nope", "my/base"),
     "--pace": ("0", "fast"),
     "--python": ("missing/python",),
-    "--record": ("notes.txt", "missing/x.ndjson"),
+    "--record": ("notes.txt", "missing/x.ndjson", "missing/", "-"),
     "--repeat": NOT_A_COUNT,
     "--replay": ("missing.ndjson", "notes.txt"),
     "--rounds": NOT_A_COUNT,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from pathlib import Path
 
 EXIT_OK = 0
 EXIT_CHECK_FAILED = 1
@@ -168,3 +169,21 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     except (OSError, ValueError):
         return ""
     return "a file" if stat.S_ISREG(mode) else "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+
+
+def file_path(text: str) -> Path:
+    """Return the path of a file. A `Path` forgets the slash at its end, by which people name a folder.
+
+    Raises:
+        UsageError: it ends with a slash, and no folder is there.
+    """
+    if text.endswith("/") and not os.path.isdir(text):
+        raise UsageError(f"The folder '{text}' does not exist.", "Create it, or leave out the slash to name a file.")
+    return Path(text)
+
+
+def named_file(text: str) -> Path:
+    """Return the path of a file where `-` does not stand for stdin or stdout (UsageError)."""
+    if text == "-":
+        raise UsageError("'-' does not name a file here.", "Give a path, such as /dev/stdout.")
+    return file_path(text)

@@ -143,7 +143,7 @@ def test_a_request_of_the_gate_is_checked_where_it_is_made():
     }  # fmt: skip
     GateRequest(**asked)
     GateRequest(**{**asked, "repeat": 1, "new": "latest"})
-    for wrong in ({"repeat": 4}, {"new": "latest", "names": ("matmul",)}, {"summary": Path("-")}):
+    for wrong in ({"repeat": 4}, {"new": "latest", "names": ("matmul",)}, {"summary": Path("/")}):
         with pytest.raises(UsageError):
             GateRequest(**{**asked, **wrong})
 

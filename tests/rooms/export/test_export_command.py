@@ -137,7 +137,7 @@ def test_a_run_writes_what_export_would(cpugpu, tmp_path):
     for path in files:
         assert cpugpu.here("export", "-o", tmp_path / f"again{path.suffix}").code == EXIT_OK
         assert (tmp_path / f"again{path.suffix}").read_bytes() == path.read_bytes()
-    cpugpu.here("export", "-f", "tensorboard", "-o", tmp_path / "tb2")
+    cpugpu.here("export", "-f", "tensorboard", "-o", f"{tmp_path}/tb2/")
     live, later = ({p.name: p.read_bytes() for p in (tmp_path / name).rglob("*tfe*")} for name in ("tb", "tb2"))
     assert live == later != {}
 

@@ -157,7 +157,7 @@ class GateGiven(opt.Given):
         "Number of runs in the new series. A verdict needs at least 5.", check=opt.in_range(1)
     )] = 5  # fmt: skip
     new: Annotated[str | None, opt.option("SERIES", "Judge this saved series instead of running a new one.")] = None
-    junit: Annotated[Path | None, opt.option("FILE", "Write JUnit XML to this file, one test per verdict.")] = None
+    junit: Annotated[Path | None, opt.file_of("Write JUnit XML to this file, one test per verdict.")] = None
     any_machine: Annotated[bool, opt.flag(
         "--any-machine", "Compare even if the CPU or GPU is not that of the baseline."
     )] = False  # fmt: skip

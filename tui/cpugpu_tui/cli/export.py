@@ -16,7 +16,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
-from cpugpu_tui.errors import NoSuchRunError, UsageError, print_notice
+from cpugpu_tui.errors import NoSuchRunError, UsageError, file_path, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.export.stream import ExportedRun
@@ -38,7 +38,7 @@ class ExportGiven(opt.Given):
         "FORMAT", "json, ndjson, csv, markdown, html, svg, png or tensorboard.", "--format", "-f",
         usual="by the ending of --out, else json",
     )] = None  # fmt: skip
-    out: Annotated[list[Path] | None, opt.option(
+    out: Annotated[list[str] | None, opt.option(
         "PATH", "File, folder (one file per run), or - for stdout. Repeatable.", "--out", "-o", usual="-"
     )] = None  # fmt: skip
     samples: Annotated[bool, opt.flag(
@@ -60,13 +60,16 @@ def export(given: ExportGiven) -> None:
     from cpugpu_tui.export import formats
     from cpugpu_tui.export.json_document import schema_text
 
-    samples, places, fmt = given.samples, given.out or [STDOUT], given.format_name
+    samples = given.samples
     if given.schema:
         sys.stdout.write(schema_text())
         return
     if given.with_messages and not given.anonymize:
         raise UsageError("--with-messages needs --anonymize.", "Add it, or leave --with-messages out.")
-    names = {place: formats.checked(fmt) if fmt is not None else _format_by_name(place) for place in places}
+    fmt = None if given.format_name is None else formats.checked(given.format_name)
+    # A folder of TensorBoard is created.
+    path_of = Path if fmt == formats.TENSORBOARD else file_path
+    names = {place: fmt or _format_by_name(place) for place in map(path_of, given.out or [str(STDOUT)])}
     for place, name in names.items():
         if samples and name != "csv":
             remedy = "Use --format csv. json and ndjson have all samples."

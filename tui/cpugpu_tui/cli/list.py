@@ -12,7 +12,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
-from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE, UsageError
+from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE, UsageError, named_file
 from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ class NewGiven(opt.Given):
     """The options of `new-workload`."""
 
     name: Annotated[str, opt.argument("NAME", "Name of the workload.")]
-    out: Annotated[Path | None, opt.option("PATH", "File or folder to write to.", usual="NAME.py here")] = None
+    out: Annotated[Path | None, opt.option(
+        "PATH", "File or folder to write to.", parser=named_file, usual="NAME.py here"
+    )] = None  # fmt: skip
 
 
 @opt.takes(commands.command("new-workload"), NewGiven, "name out")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import typer
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, named_file
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
@@ -78,7 +78,7 @@ def refuse_beside(
 
 def option(
     metavar: str, text: str, *names: str, usual: str | bool = True, env: str | None = None,
-    parser: Callable[[str], float] | None = None, check: Callable[..., object] | None = None,
+    parser: Callable[[str], object] | None = None, check: Callable[..., object] | None = None,
 ) -> Any:  # fmt: skip
     """Return an option. `usual` is its default in words, shown in the place of a value: `[default: (no limit)]`."""
     return typer.Option(
@@ -97,6 +97,7 @@ def flag(name: str, text: str, env: str | None = None) -> Any:
 
 
 count_of = partial(option, "COUNT", parser=reader(int, "whole number"))
+file_of = partial(option, "FILE", parser=named_file)
 seconds = partial(option, "SECONDS", parser=reader(float, "number"))
 names_of = partial(argument, "PRESET|WORKLOAD", "Presets or workloads to run.")
 dtype_of = partial(option, "DTYPE")
@@ -207,15 +208,15 @@ class Given:
         "--explain", "Below the table, also print the causes, what-ifs, and what ran where."
     )] = False  # fmt: skip
     json: Annotated[bool, flag("--json", "Print JSON, one object per line.")] = False
-    database: Annotated[Path | None, option(
-        "FILE", "Database of the history.", "--db", usual="in the data folder", env="CPUGPU_DB"
+    database: Annotated[Path | None, file_of(
+        "Database of the history.", "--db", usual="in the data folder", env="CPUGPU_DB"
     )] = None  # fmt: skip
     no_save: Annotated[bool, flag("--no-save", "Do not write to the history.")] = False
-    export: Annotated[list[Path] | None, option(
-        "FILE", "Write the run to a file that ends in .json, .ndjson, .csv, .md, .html, .svg or .png. Repeatable."
+    export: Annotated[list[Path] | None, file_of(
+        "Write the run to a file that ends in .json, .ndjson, .csv, .md, .html, .svg or .png. Repeatable."
     )] = None  # fmt: skip
     tensorboard: Annotated[Path | None, option("DIR", "Write TensorBoard files to this folder during the run.")] = None
-    summary: Annotated[Path | None, option("FILE", "Write a summary in Markdown to this file.")] = None
+    summary: Annotated[Path | None, file_of("Write a summary in Markdown to this file.")] = None
     run_name: Annotated[str, argument("RUN", RUN_NAME)] = "latest"
     band: Annotated[str | None, option(
         "PERCENT", "When runs are compared, differences up to this size get the verdict SAME. A single value such as "
@@ -243,15 +244,15 @@ class Given:
         "SETTINGS", "Use a simulated CPU and GPU. SETTINGS is `default`, or for example noise=0.02,gpus=2.",
         env="CPUGPU_SIMULATE",
     )] = None  # fmt: skip
-    workloads: Annotated[list[Path] | None, option(
-        "FILE", "Python file with workloads of your own. Repeatable.", env="CPUGPU_WORKLOADS"
+    workloads: Annotated[list[Path] | None, file_of(
+        "Python file with workloads of your own. Repeatable.", env="CPUGPU_WORKLOADS"
     )] = None  # fmt: skip
     ceilings: Annotated[bool, flag(
         "--ceilings/--no-ceilings", "After the first run on a machine, measure its peak rates. This happens once and "
         "takes at most 3 s. The column `limited by` needs the rates.", env="CPUGPU_CEILINGS",
     )] = True  # fmt: skip
-    replay: Annotated[Path | None, option(
-        "FILE", "Play back readings saved by `telemetry --record`, at their original speed, instead of reading "
+    replay: Annotated[Path | None, file_of(
+        "Play back readings saved by `telemetry --record`, at their original speed, instead of reading "
         "this machine.",
     )] = None  # fmt: skip
     theme: Annotated[str | None, option(
@@ -264,8 +265,8 @@ class Given:
 
     # ------------------------------------------------------------------ fleet
 
-    hosts: Annotated[Path | None, option(
-        "FILE", "File of hosts: an inventory in TOML, or one name per line.", "--hosts", "-H"
+    hosts: Annotated[Path | None, file_of(
+        "File of hosts: an inventory in TOML, or one name per line.", "--hosts", "-H"
     )] = None  # fmt: skip
     host_names: Annotated[list[str] | None, option(
         "HOSTS", "Hosts by name, such as n[1-4],gpu7. With --hosts, use only these hosts from the file. Repeatable.",

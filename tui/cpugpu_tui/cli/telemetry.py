@@ -43,8 +43,8 @@ class TelemetryGiven(opt.Given):
     gpm: Annotated[bool, opt.flag(
         "--gpm", "Also read occupancy, and the activity of tensor cores and DRAM (Hopper and later)."
     )] = False  # fmt: skip
-    record: Annotated[Path | None, opt.option(
-        "FILE", "Also write the readings to a new file, for --replay."
+    record: Annotated[Path | None, opt.file_of(
+        "Also write the readings to a new file, for --replay."
     )] = None  # fmt: skip
 
 

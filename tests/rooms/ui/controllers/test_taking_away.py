@@ -117,6 +117,9 @@ async def test_a_file_that_is_there_is_asked_for_twice(store, tmp_path):
     async with opened(new_app(backend=SavingBackend(store))) as pilot:
         await done_run(pilot)
         keep_run(store, pilot)
+        await ask(pilot, f"{tmp_path}/new.md/")
+        assert "does not exist" in hint(pilot)
+        await pilot.press("escape")
         await ask(pilot, tmp_path / "x.md")
         assert "press enter again" in hint(pilot).lower()
         assert (tmp_path / "x.md").read_text() == old

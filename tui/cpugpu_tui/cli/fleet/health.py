@@ -34,7 +34,7 @@ class HealthGiven(opt.Given):
     max_seconds: Annotated[float, opt.seconds(
         "Time limit of all hosts. A host without an answer by then is reported.", check=opt.in_range(1)
     )] = 600.0  # fmt: skip
-    metrics: Annotated[Path | None, opt.option("FILE", "Also write the results as OpenMetrics text.")] = None
+    metrics: Annotated[Path | None, opt.file_of("Also write the results as OpenMetrics text.")] = None
 
 
 class MachineGiven(HealthGiven):

@@ -185,7 +185,7 @@ class FleetGateGiven(opt.Given):
     repeat: Annotated[int, opt.count_of(
         "Number of runs on each host. A verdict needs at least 5.", check=opt.in_range(1)
     )] = 5  # fmt: skip
-    junit: Annotated[Path | None, opt.option("FILE", "Write JUnit XML to this file, one suite per GPU.")] = None
+    junit: Annotated[Path | None, opt.file_of("Write JUnit XML to this file, one suite per GPU.")] = None
 
 
 @opt.takes(

@@ -49,7 +49,7 @@ CASE_TIMEOUT_S = 60.0
 class ReferenceGiven(opt.Given):
     """The options of `reference make`."""
 
-    out: Annotated[Path, opt.option("FILE", "File to write, at most 300 kB.", "--out", "-o")]
+    out: Annotated[Path, opt.file_of("File to write, at most 300 kB.", "--out", "-o")]
     max_seconds: Annotated[float, opt.seconds(
         "Time limit from the start of the program. What matters least is then left out.", check=opt.in_range(20)
     )] = USUAL_S  # fmt: skip

@@ -12,7 +12,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, tell
 from cpugpu_tui.config.paths import with_database
-from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, CpuGpuError, UsageError, print_notice
+from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, CpuGpuError, UsageError, file_path, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.thresholds import Thresholds
@@ -33,14 +33,14 @@ class MakeGiven(opt.Given):
     of_run: Annotated[str | None, opt.option(
         "RUN", "Take the crossovers from this saved run. Nothing is timed.", "--run"
     )] = None  # fmt: skip
-    out: Annotated[Path | None, opt.option(
-        "FILE", "File, or - for stdout.", "--out", "-o", usual="thresholds.json, .h or .env"
+    out: Annotated[Path | None, opt.file_of(
+        "File, or - for stdout.", "--out", "-o", parser=file_path, usual="thresholds.json, .h or .env"
     )] = None  # fmt: skip
     format_name: Annotated[str | None, opt.option(
         "FORMAT", FORMAT_HELP, "--format", "-f", usual="by the name of the file"
     )] = None  # fmt: skip
-    against: Annotated[Path | None, opt.option(
-        "FILE", "Fail if a threshold has moved out of its bracket in this older JSON file."
+    against: Annotated[Path | None, opt.file_of(
+        "Fail if a threshold has moved out of its bracket in this older JSON file."
     )] = None  # fmt: skip
     add: Annotated[bool, opt.flag(
         "--add", "Add to an existing file: the sizes that it has are not timed again, unless they decided nothing."

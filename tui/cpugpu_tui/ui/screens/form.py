@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from cpugpu_tui.compare.series import checked_baseline
-from cpugpu_tui.errors import CpuGpuError, UsageError, home_path
+from cpugpu_tui.errors import CpuGpuError, UsageError, file_path, home_path
 from cpugpu_tui.export import formats, target
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -263,7 +263,7 @@ class ExportForm(LineBox[Path]):
             name = formats.required_format_of(path) if text or is_final else ""
             if is_final:
                 formats.need(name)
-                target.check_file(path)
+                target.check_file(file_path(home_path(text)))
                 if not path.exists() or asked == path:
                     return path
                 self._asked = path
