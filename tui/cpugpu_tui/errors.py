@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 EXIT_OK = 0
@@ -152,6 +153,18 @@ def _spelled(character: str) -> str:
 def print_notice(text: object) -> None:
     """Print an error or a notice as one printable line on stderr."""
     print(shown(str(text), 2 * LONGEST_NOTICE), file=sys.stderr)
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", like: float = 0.7) -> str:
+    """Return the remedy for an unknown word: the known one that it resembles, or else `otherwise` or all of them.
+
+    `like` is the least resemblance, for difflib, whose own 0.6 takes `launch` for `latency`.
+    """
+    from difflib import get_close_matches  # only for an error
+
+    names = list(known)
+    near = get_close_matches(word, names, 1, like)
+    return f"Did you mean {near[0]!r}?" if near else otherwise or f"Use one of: {', '.join(names)}."
 
 
 def home_path(path: str | os.PathLike[str]) -> str:

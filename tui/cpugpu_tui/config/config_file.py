@@ -13,7 +13,7 @@ from cpugpu_tui.config.parsing import check_device, full_dtype, parse_bands, par
 from cpugpu_tui.config.settings import KEYS, Config, Key, KeyLine, Value
 from cpugpu_tui.config.sizes import parse_sizes
 from cpugpu_tui.config.validation import Text, Texts, TomlFile
-from cpugpu_tui.errors import home_path
+from cpugpu_tui.errors import did_you_mean, home_path
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DTYPES
 from cpugpu_tui.workloads import PRESETS, Part, Preset, catalogue
@@ -104,9 +104,7 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
     dtypes = tuple(dict.fromkeys(map(full_dtype, _texts(table.dtypes))))
     for dtype in dtypes:
         if dtype not in DTYPES:
-            raise file.error(
-                (*at, "dtypes"), f"Unknown dtype {printable(dtype)!r}.", f"Use one of: {', '.join(DTYPES)}."
-            )
+            raise file.error((*at, "dtypes"), f"Unknown dtype {printable(dtype)!r}.", did_you_mean(dtype, DTYPES))
     part = Part(
         table.workload, file.parsed((*at, "sizes"), lambda: parse_sizes(sizes)), _texts(table.variants) or ("default",)
     )

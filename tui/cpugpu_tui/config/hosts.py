@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.config.validation import Text, Texts, TomlError, TomlFile, read_text, value_text
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.machine.text import printable
 
 MOST_HOSTS = 10_000
@@ -221,8 +221,8 @@ def _host(name: str, values: Mapping[str, Any], templates: Mapping[str, tuple[st
     """Return a host; the types of the values have been checked."""
     launcher = values.get("launcher", "ssh")
     if launcher not in (*LAUNCHERS, *templates):
-        known = ", ".join((*LAUNCHERS, *templates))
-        raise FieldError("launcher", f"Unknown launcher {printable(launcher)!r}.", f"Use one of: {known}.")
+        remedy = did_you_mean(launcher, (*LAUNCHERS, *templates))
+        raise FieldError("launcher", f"Unknown launcher {printable(launcher)!r}.", remedy)
     python = values.get("python", sys.executable if launcher == "local" else "python3")
     if not python or python.startswith("-") or "\n" in python or "\0" in python:
         message = f"Invalid interpreter {printable(python)!r}."

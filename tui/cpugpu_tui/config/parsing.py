@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 
 MAX_THREADS = 4096
 """More CPU threads than any machine has."""
@@ -78,7 +77,7 @@ def parse_bands(text: str, usual: Mapping[str, float]) -> dict[str, float]:
         elif name.strip() in BAND_NAMES:
             bands[BAND_NAMES[name.strip()]] = parse_percent(percent)
         else:
-            raise UsageError(f"Unknown time {name.strip()!r}.", f"Use one of: {', '.join(BAND_NAMES)}.")
+            raise UsageError(f"Unknown time {name.strip()!r}.", did_you_mean(name.strip(), BAND_NAMES))
     return bands
 
 
@@ -104,7 +103,7 @@ def check_dtype(workload: model.WorkloadInfo, dtype: str) -> str:
     """
     dtype = full_dtype(dtype)
     if dtype not in model.DTYPES:
-        raise FieldError("dtype", f"Unknown dtype {dtype!r}.", f"Use one of: {', '.join(model.DTYPES)}.")
+        raise FieldError("dtype", f"Unknown dtype {dtype!r}.", did_you_mean(dtype, model.DTYPES))
     if dtype not in workload.dtypes:
         raise FieldError(
             "dtype",
@@ -164,17 +163,14 @@ def parse_simulation(text: str) -> model.Simulation:
         name, _, value = part.partition("=")
         kind = model.Simulation.__dataclass_fields__.get(name)
         if kind is None:
-            near = get_close_matches(name, model.Simulation.__dataclass_fields__, 1)
-            raise FieldError(
-                "simulation",
-                f"Unknown setting {name!r} of the simulated machine.",
-                f"Use {', '.join(near or USUAL_SETTINGS)}, or see {ALL_SETTINGS}.",
-            )
+            known = ("default", *model.Simulation.__dataclass_fields__)
+            usual = f"Use {', '.join(USUAL_SETTINGS)}, or see {ALL_SETTINGS}."
+            message = f"Unknown setting {name!r} of the simulated machine."
+            raise FieldError("simulation", message, did_you_mean(name, known, usual))
         if kind.type == "str":
             if value not in EVENT_CLOCKS:
-                raise FieldError(
-                    "simulation", f"Invalid value {value!r} for {name}.", f"Use {', '.join(EVENT_CLOCKS)}."
-                )
+                message = f"Invalid value {value!r} for {name}."
+                raise FieldError("simulation", message, did_you_mean(value, EVENT_CLOCKS))
             values[name] = value
             continue
         try:

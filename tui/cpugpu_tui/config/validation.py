@@ -10,7 +10,6 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -21,7 +20,7 @@ import tomllib
 from msgspec import Meta
 
 from cpugpu_tui.config.paths import read_at_most
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.machine.text import printable
 
 T = TypeVar("T")
@@ -166,9 +165,9 @@ class TomlFile:
         """Raise TomlError if a table has a key that is not in `known`."""
         for name in data:
             if name not in known:
-                like = get_close_matches(name, known, 1)
-                remedy = f"Did you mean `{like[0]}`?" if like else f"Known keys: {', '.join(known)}."
-                raise self.error((*at, name), f"Unknown key `{printable(name)}`{_place(at)}.", remedy)
+                raise self.error(
+                    (*at, name), f"Unknown key `{printable(name)}`{_place(at)}.", did_you_mean(name, known)
+                )
 
     def parsed(self, key: tuple[str | int, ...], parse: Callable[[], T]) -> T:
         """Return the result of parsing the value of a key; a UsageError becomes a TomlError with its line."""

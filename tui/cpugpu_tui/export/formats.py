@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.export.stream import DeviceResult, ExportedRun, case_results, ndjson
 from cpugpu_tui.model import DeviceSampled, PeerMeasured
@@ -48,7 +48,7 @@ def checked(name: str) -> str:
     known = name.lower()
     known = _BY_SUFFIX.get(f".{known}", known)
     if known not in FORMATS:
-        raise UsageError(f"Unknown format {name!r}.", f"Use one of: {', '.join(FORMATS)}.")
+        raise UsageError(f"Unknown format {name!r}.", did_you_mean(known, FORMATS))
     return known
 
 

@@ -18,7 +18,7 @@ from cpugpu_tui import __version__
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.decide.comparison import EQUIVALENCE
-from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
+from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError, did_you_mean
 from cpugpu_tui.export import target
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.export.threshold_ranges import judged_again, variables, with_sizes
@@ -71,7 +71,7 @@ def checked_format(name: str) -> str:
         UsageError: it is unknown.
     """
     if name not in SUFFIXES:
-        raise UsageError(f"Unknown format {name!r}.", f"Use one of: {', '.join(SUFFIXES)}.")
+        raise UsageError(f"Unknown format {name!r}.", did_you_mean(name, SUFFIXES))
     return name
 
 

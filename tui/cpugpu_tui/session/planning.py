@@ -10,6 +10,7 @@ from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, ful
 from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.decide.next_size import fine_grid, full_grid, grid
+from cpugpu_tui.errors import did_you_mean
 from cpugpu_tui.session import request as requests
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import option_words
@@ -173,8 +174,7 @@ def _chosen(preset: Preset, known: dict[str, model.WorkloadInfo], request: PlanR
     names = dict.fromkeys(part.workload for part in preset.parts)
     for name in request.only:
         if name not in names:
-            message = f"{preset.name} does not run {name!r}."
-            raise FieldError("only", message, f"Choose from: {', '.join(names)}.")
+            raise FieldError("only", f"{preset.name} does not run {name!r}.", did_you_mean(name, names))
     wanted = request.only
     if not wanted and preset.limit_s and request.dtype:
         wanted = tuple(name for name in names if full_dtype(request.dtype) in known[name].dtypes)
@@ -315,6 +315,6 @@ def _named(info: model.WorkloadInfo, variant: str, request: PlanRequest) -> str:
     if not _has(info, variant):
         raise FieldError(
             "variant", f"Workload {model.typed_name(info.name, request.own.codes)!r} has no variant {variant!r}.",
-            f"Use one of: {', '.join(info.variants)}.",
+            did_you_mean(variant, info.variants),
         )  # fmt: skip
     return info.variants[0] if variant == "default" else variant

@@ -8,14 +8,13 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cpugpu_tui.config.parsing import DTYPE_ALIASES
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.config.sizes import parse_size
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.model import DTYPES
 
 SUMMARIES = """
@@ -222,12 +221,9 @@ def _condition(part: str) -> Condition | str:
     if not colon or name == "text":
         return value if colon else name
     if name not in _CONDITIONS:
-        near = get_close_matches(name, _CONDITIONS, 1)
-        raise UsageError(
-            f"Unknown filter {shown.partition(':')[0] + ':'!r}.",
-            f"Did you mean {near[0]}:?" if near else
-            f"Use {', '.join(f'{known}:' for known in _CONDITIONS)}, n>1000, or text:{shown} for the text itself.",
-        )  # fmt: skip
+        known = [f"{condition}:" for condition in _CONDITIONS]
+        usual = f"Use {', '.join(known)}, n>1000, or text:{shown} for the text itself."
+        raise UsageError(f"Unknown filter {shown.partition(':')[0] + ':'!r}.", did_you_mean(f"{name}:", known, usual))
     if not value:
         raise UsageError(f"The filter {shown!r} has no value.", f"Write one after the colon, for example {EXAMPLE}.")
     return _CONDITIONS[name](value)
@@ -264,13 +260,13 @@ def _dtype(value: str) -> Condition:
     exact = {names[value]} if value in names else set()
     wanted = exact or {dtype for name, dtype in names.items() if name.startswith(value)}
     if not wanted:
-        raise UsageError(f"Unknown dtype {_short(value)!r}.", f"Use one of: {', '.join(DTYPES)}.")
+        raise UsageError(f"Unknown dtype {_short(value)!r}.", did_you_mean(value, DTYPES))
     return lambda run: not wanted.isdisjoint(run.dtypes)
 
 
 def _status(value: str) -> Condition:
     if not any(status.startswith(value) for status in STATUSES):
-        raise UsageError(f"Unknown status {_short(value)!r}.", f"Use one of: {', '.join(STATUSES)}.")
+        raise UsageError(f"Unknown status {_short(value)!r}.", did_you_mean(value, STATUSES))
     return lambda run: run.status.startswith(value)
 
 

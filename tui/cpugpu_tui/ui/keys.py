@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.config.settings import KeyLine
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
@@ -300,11 +300,7 @@ def keymap_of(lines: Iterable[KeyLine]) -> Keymap:
     keys = dict(DEFAULT_KEYMAP.keys)
     for line in asked.values():
         if line.command not in keys:
-            import difflib
-
-            near = difflib.get_close_matches(line.command, keys, 1, cutoff=0.5)
-            remedy = f"Did you mean {near[0]}?" if near else f"Use one of: {', '.join(keys)}."
-            raise _wrong(line, f"Unknown command {printable(line.command)!r}.", remedy)
+            raise _wrong(line, f"Unknown command {printable(line.command)!r}.", did_you_mean(line.command, keys))
         named = tuple(dict.fromkeys(_checked(line, key) for key in line.keys))
         kept = KEPT.get(line.command)
         keys[line.command] = (*named, kept) if kept is not None and kept not in named else named

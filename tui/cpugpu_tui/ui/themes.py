@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +21,7 @@ from textual.color import Color, ColorParseError
 from textual.css.constants import VALID_STYLE_FLAGS
 from textual.theme import BUILTIN_THEMES, Theme
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
@@ -124,9 +123,9 @@ def require_theme(name: str, person_folder: Path) -> None:
 
 def unknown_theme(name: str, names: Sequence[str]) -> UsageError:
     """Return the error that no theme has this name."""
-    near = get_close_matches(name, names, 1)
-    remedy = f"Did you mean {near[0]!r}?" if near else "List the themes with `cpugpu-tui config themes`."
-    return UsageError(f"Unknown theme {name!r}.", remedy)
+    return UsageError(
+        f"Unknown theme {name!r}.", did_you_mean(name, names, "List the themes with `cpugpu-tui config themes`.")
+    )
 
 
 def load_themes(folder: Path) -> tuple[list[Theme], list[BrokenTheme]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.workloads.containers import moved
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 from cpugpu_tui.workloads.own_files import described
@@ -65,8 +65,7 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
 
 def no_function(module: str, name: str, names: Iterable[str]) -> UsageError:
     """Return the error that a file or module has no function of this name; `names` are those that it has."""
-    near = get_close_matches(name.rpartition(".")[2], names, 1)
-    remedy = f"Did you mean {near[0]!r}?" if near else "Name a function that it defines."
+    remedy = did_you_mean(name.rpartition(".")[2], names, "Name a function that it defines.", like=0.6)
     return UsageError(f"{module} has no function {name!r}.", remedy)
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import UsageError
+from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.workloads.containers import moved
 
 if TYPE_CHECKING:
@@ -247,8 +247,7 @@ class Workload:
         if name == "default" or self.is_compiled(name):
             return next(iter(steps.values()))
         if name not in steps:
-            known = ", ".join(self.variants())
-            raise UsageError(f"Workload {self.name!r} has no variant {name!r}.", f"Choose one of: {known}.")
+            raise UsageError(f"Workload {self.name!r} has no variant {name!r}.", did_you_mean(name, self.variants()))
         return steps[name]
 
     def step_for(self, variant: str, placed: tuple[Any, ...]) -> Step:

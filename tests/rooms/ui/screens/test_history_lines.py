@@ -67,7 +67,7 @@ async def test_a_list_tells_dtype_sizes_and_answer_and_is_filtered_by_them(store
         assert listed(pilot)[-1].startswith("1 ")
         assert len(listed(pilot)) == 2
         await pilot.press(*" gpuu:x")
-        assert "Did you mean gpu:?" in text_of(pilot, "#wrong")
+        assert "Did you mean 'gpu:'?" in text_of(pilot, "#wrong")
         assert under_each_other(pilot, "#line-field", "#wrong")
         assert len(listed(pilot)) == 2
         await pilot.press(*["backspace"] * 7)
