@@ -205,6 +205,14 @@ def test_show_names_the_origin_of_each_value(write, cpugpu):
     assert str(path) in "".join(table.split("\n"))
 
 
+def test_show_names_each_value_that_a_command_would_refuse(write, cpugpu, words):
+    write('theme = "forrest"\n')
+    wrong = {"WORKER": "x", "DEVICE": "cpu tpu", "BAND": "zz", "CASE_TIMEOUT": "soon"}
+    done = cpugpu("config", **{f"CPUGPU_{name}": value for name, value in wrong.items()})
+    assert (done.code, "forrest" in done.out) == (0, True)
+    words(done.err)
+
+
 def test_a_folder_into_which_nobody_may_look_is_said(tmp_path, words):
     """In a process of its own, because it gives up the rights of root."""
     (tmp_path / "closed").mkdir(mode=0o700 if os.geteuid() == 0 else 0)

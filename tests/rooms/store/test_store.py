@@ -294,6 +294,17 @@ def test_the_list_says_what_each_run_was(store):
     assert store.runs(limit=1) == [second]
 
 
+def test_a_run_of_which_every_case_failed_is_not_done(store):
+    for run, kinds in (("all", ("oom", "error")), ("one", ("oom", "")), ("none", ("skipped", "skipped"))):
+        ends = (
+            model.CaseFailed(case=case.key, kind=kind, message="") if kind else model.CaseFinished(case=case.key)
+            for case, kind in zip(CASES, kinds, strict=False)
+        )
+        save(store, [started(run), *ends, model.RunFinished(status="done", wall_ns=6_000)])
+    assert [run.status for run in store.runs()] == ["done", "done", "failed"]
+    assert [run.run_id for run in store.runs(text="status:failed")] == ["all"]
+
+
 DYING_WRITER = """
 import os, sys
 from pathlib import Path

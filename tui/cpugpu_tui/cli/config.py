@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,8 +12,8 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.config import config_path, load_config
-from cpugpu_tui.config.settings import KEYS, origin, resolved
-from cpugpu_tui.errors import print_notice
+from cpugpu_tui.config.settings import KEYS, Setting, origin, resolved
+from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def show(given: opt.Given) -> None:
     found = load_config()
     keymap = keymap_of(found.keys).keys
     settings = resolved(found, os.environ)
+    for sentence in _wrong_values(settings):
+        print_notice(f"cpugpu-tui: {printable(sentence)}")
     origins = {preset.name: origin(found.lines.get(f"presets.{preset.name}")) for preset in found.presets}
     if given.json:
         for name, setting in settings.items():
@@ -94,6 +97,22 @@ def themes(given: opt.Given) -> None:
         console().print(table_of(("theme", "brightness", "from"), rows))
     for sentence in broken:
         print_notice(f"cpugpu-tui: {printable(sentence)}")
+
+
+def _wrong_values(settings: Mapping[str, Setting]) -> Iterator[str]:
+    """Yield a sentence on each value that a command would refuse: this page is where people look for it."""
+    from cpugpu_tui.config import given
+    from cpugpu_tui.config.paths import config_dir
+    from cpugpu_tui.ui.themes import require_theme
+
+    for name, (value, where) in settings.items():
+        try:
+            if name == "theme" and value is not None:
+                require_theme(str(value), config_dir() / "themes")
+            elif value is not None:
+                given.check(name, value)
+        except UsageError as error:
+            yield f"{where}: {error}"
 
 
 def _preset_data(preset: Preset) -> dict[str, object]:

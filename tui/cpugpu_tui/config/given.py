@@ -35,21 +35,30 @@ def check_variables(variables: Mapping[str, str], values: Mapping[str, Any]) -> 
     """
     for option in variables:
         try:
-            _check(option, values[option])
+            check(option, values[option])
         except UsageError as error:
             raise UsageError(f"{variables[option]}: {error.message}", error.remedy) from None
 
 
-def _check(option: str, value: Any) -> None:
-    """Check a value. Errors of other options show a path, or are made where the variable is read."""
+def check(option: str, value: Any) -> None:
+    """Check a value (UsageError). Errors of other options show a path, or are made where the variable is read."""
     from cpugpu_tui.config import parsing
 
     checks: dict[str, Callable[[Any], object]] = {
-        "band": lambda text: parsing.parse_bands(text, {}), "case_timeout": parsing.check_seconds,
+        "band": lambda text: parsing.parse_bands(text, {}), "case_timeout": _check_seconds,
         "device": _check_devices, "simulate": parsing.parse_simulation, "worker": parsing.check_worker,
     }  # fmt: skip
     if option in checks:
         checks[option](value)
+
+
+def _check_seconds(value: str | float) -> None:
+    from cpugpu_tui.config.parsing import check_seconds
+
+    try:
+        check_seconds(float(value))
+    except ValueError:
+        raise UsageError(f"{value!r} is not a number.", "Give seconds, for example 60.") from None
 
 
 def _check_devices(devices: Sequence[str]) -> None:

@@ -18,7 +18,13 @@ from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.model import DTYPES
 
 SUMMARIES = """
-    SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,
+    SELECT number, run_id, series_id, name,
+        -- A run that came to its end without a result has not done its work.
+        CASE WHEN status = 'done'
+            AND NOT EXISTS (SELECT 1 FROM case_result WHERE run_number = run.number AND case_result.status = 'ok')
+            AND EXISTS (SELECT 1 FROM case_result WHERE run_number = run.number AND case_result.status != 'skipped')
+            THEN 'failed' ELSE status END,
+        simulated, wall_ns, finished_wall_ns, run.hostname,
         machine.hostname,
         -- Most runs have none; looking for the word first saves reading the JSON.
         CASE WHEN instr(run.environment, '"fleet_host"') THEN json_extract(run.environment, '$.fleet_host') END,
@@ -51,7 +57,7 @@ class RunSummary(NamedTuple):
     name: str
     """Preset or workload that was run, or the workload made of typed code."""
     status: str
-    """`running`, `done`, `stopped`, `failed`, or `interrupted` if its process died before the end."""
+    """`running`, `done`, `stopped`, `failed` (also if every case failed), or `interrupted` if its process died."""
     started_wall_ns: int
     duration_ns: int | None
     """None while it runs, or if it was interrupted."""
