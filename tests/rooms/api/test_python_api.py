@@ -3,6 +3,7 @@
 import builtins
 import functools
 import os
+import pickle
 import re
 import select
 import signal
@@ -70,6 +71,11 @@ def test_the_answer_has_point_bracket_and_rows(searched):
     assert last.low <= last.speedup <= last.high
     with pytest.raises(FrozenInstanceError):
         searched.point = 1.0  # type: ignore[misc]
+
+
+def test_a_result_travels_to_another_process(searched):
+    there = pickle.loads(pickle.dumps(searched))
+    assert (there, there.run, there.table()) == (searched, searched.run, searched.table())
 
 
 @pytest.mark.usefixtures("agents_here")

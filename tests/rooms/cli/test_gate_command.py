@@ -77,7 +77,7 @@ def test_differences_come_first_then_a_verdict_for_every_case(slowed, words):
 
 def test_the_same_in_json_keeps_every_digit(slowed):
     (told,) = slowed.here("compare", "1", "10", "--json").objects
-    assert (told["event"], told["base"]["numbers"]) == ("Comparison", [1, 2, 3, 4, 5])
+    assert (told["event"], told["simulated"], told["base"]["numbers"]) == ("Comparison", True, [1, 2, 3, 4, 5])
     assert told["bands"] == {"latency": 0.02, "device": 0.005}
     large = [each for each in told["verdicts"] if "/256/" in each["cases"][0]["case"]]
     assert [(each["device"], each["metric"], each["verdict"]) for each in large] == [
@@ -258,7 +258,7 @@ def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(
 @pytest.mark.usefixtures("agents_here")
 def test_the_verdict_as_json(based):
     (told,) = based.here("gate", "--json", "--simulate", SLOW).objects
-    assert (told["event"], told["verdict"], told["limit"]) == ("Gate", "SLOWER", 0.05)
+    assert (told["event"], told["simulated"], told["verdict"], told["limit"]) == ("Gate", True, "SLOWER", 0.05)
     assert sorted(each["verdict"] for each in told["verdicts"]) == [*["PASSED"] * 4, "SLOWER", "SLOWER"]
     json.dumps(told, allow_nan=False)
 

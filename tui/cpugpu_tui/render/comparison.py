@@ -357,7 +357,8 @@ def fleet_gate_sentence(gate: FleetGate) -> str:
 def comparison_data(found: SeriesComparison) -> dict[str, Any]:
     """Return the content of the tables in full precision; `event` tells it apart from events of a run."""
     return {
-        "event": "Comparison", "base": series_data(found.base), "new": series_data(found.new),
+        "event": "Comparison", "simulated": found.new.runs[0].simulated,
+        "base": series_data(found.base), "new": series_data(found.new),
         "margin": found.bands[LATENCY], "bands": dict(found.bands),
         "differences": [{"what": each.what, "base": each.base, "new": each.new} for each in found.differences],
         "geometric_mean": {label: change_data(mean) for label, mean in found.means.items()},

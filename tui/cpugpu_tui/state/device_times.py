@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
-from types import MappingProxyType
 from typing import Any
 
 from cpugpu_tui import model
@@ -229,7 +228,7 @@ def compared(
     return compare(cpu.round_ns, own, others, later, earlier_spread(start_logs(pairs)))
 
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[str, Any] = Series({})
 """Shared by all objects, because an empty dictionary takes 64 bytes."""
 
 

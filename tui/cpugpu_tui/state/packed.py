@@ -82,6 +82,9 @@ class Made(Packed[str, T]):
             self._is_made.add(key)
         return self._values[key]
 
+    def __reduce__(self) -> tuple[type[dict[str, T]], tuple[dict[str, T]]]:
+        return dict, (dict(self),)  # `make` cannot be pickled
+
 
 class Series(Packed[str, tuple[float, ...]]):
     """Key → tuple of numbers."""

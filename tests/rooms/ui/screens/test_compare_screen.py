@@ -161,7 +161,7 @@ async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(stor
         await pilot.press("b", "enter")
         await fake_run.settled(pilot, lambda: "is baseline main" in status_of(pilot))
         assert store.baselines() == {"main": "slow"}
-        await pilot.press("b", "ctrl+u", "4", "2", "enter")
+        await pilot.press("b", "4", "2", "enter")
         assert isinstance(pilot.app.screen, BaselineBox)
         assert "'42'" in text_of(pilot, "#hint")
         await pilot.press("ctrl+u", *"v2", "enter")

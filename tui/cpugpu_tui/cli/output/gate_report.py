@@ -167,7 +167,8 @@ def _simulated(gate: FleetGate) -> list[str]:
 def gate_data(gate: FleetGate) -> dict[str, Any]:
     """Return the result as JSON values."""
     return {
-        "event": "FleetGate", "limit": gate.limits[LATENCY], "bands": dict(gate.limits), "verdict": gate.verdict,
+        "event": "FleetGate", "simulated": bool(_simulated(gate)),
+        "limit": gate.limits[LATENCY], "bands": dict(gate.limits), "verdict": gate.verdict,
         "says": words.fleet_gate_sentence(gate),
         "hosts": [host_data(each) for each in gate.state.hosts.values()],
         "gpus": [_gpu_data(each) for each in gate.gpus],

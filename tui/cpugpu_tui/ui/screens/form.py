@@ -44,6 +44,8 @@ class LineBox(Box[T]):
     """Label of enter."""
     WIDTH: ClassVar[int] = 54
     """Most cells of the text in the box, as in `pages.tcss`."""
+    REPLACES: ClassVar[bool] = False
+    """Whether typing replaces the proposal, rather than going on at its end."""
 
     def __init__(self, proposed: str) -> None:
         super().__init__()
@@ -53,7 +55,7 @@ class LineBox(Box[T]):
         """Yield the field, its hint or error, and the keys."""
         with Vertical(id="box") as box:
             box.border_title = self.TITLE
-            yield LineField(self._proposed, select_on_focus=False)
+            yield LineField(self._proposed, select_on_focus=self.REPLACES)
             yield Lines(id="hint")
             yield Lines(id="outcome", classes="keys")
 
@@ -232,7 +234,7 @@ class Form(Box[T]):
 class BaselineBox(LineBox[str]):
     """Returns the name, or None if cancelled."""
 
-    TITLE, DOES = "Name this series as a baseline", "set"
+    TITLE, DOES, REPLACES = "Name this series as a baseline", "set", True
 
     def check(self, text: str, *, is_final: bool) -> str | None:
         """Show the error of the name, or what it is for; return a valid name."""
