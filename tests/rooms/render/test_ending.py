@@ -2,7 +2,7 @@
 
 from tests.helpers.app.chart_runs import timed
 
-from cpugpu_tui.cli.output.tables import summary
+from cpugpu_tui.cli.output.tables import state_text, summary
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device, DevicesFound, RunFinished, RunStarted
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import cut_short
@@ -37,6 +37,15 @@ def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):
 def test_sizes_that_were_not_reached_are_counted(words):
     cases = len(build_plan(LIMITED).cases)
     words([cut_short(ended(LIMITED, skipped=count)) for count in (cases, 2)])
+
+
+def test_many_cases_that_were_not_reached_are_one_sentence_and_no_rows(words):
+    """A sweep of 200 sizes that its limit of 8 s ended printed 190 rows, of two lines each, that say so."""
+    request = PlanRequest(("matmul",), sizes="10:100:10", max_seconds=5.0)
+    for status in ("done", "stopped"):
+        words([line for line in state_text(ended(request, skipped=7, status=status)).splitlines() if "cases" in line])
+        assert "skipped" not in state_text(ended(request, skipped=7, status=status))
+    assert state_text(ended(request, skipped=3)).count("skipped") == 3
 
 
 def test_what_came_to_its_own_end_says_nothing():

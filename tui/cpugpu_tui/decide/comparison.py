@@ -14,7 +14,7 @@ EQUIVALENCE = 0.02
 
 GPU_WINS, CPU_WINS, TIE, UNDECIDED, TOO_FEW = "GPU", "CPU", "tie", "undecided", "too few rounds"
 GPU_OBSERVED, CPU_OBSERVED = "GPU, no interval", "CPU, no interval"
-"""Too few rounds for an interval, but all rounds of one device are clearly shorter than all of the other."""
+"""No interval decides, but all rounds of one device are clearly shorter than all of the other."""
 
 OBSERVED_ROUNDS, OBSERVED_RATIO = 2, 1.5
 """Least rounds of each device, and least ratio of their medians, for such an observation."""

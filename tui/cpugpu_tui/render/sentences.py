@@ -219,11 +219,16 @@ def energy_lines(run: RunState) -> list[str]:
 
 
 def cut_short(run: RunState) -> str:
-    """Return what a search did not reach within its time limit, as a sentence; empty if it finished."""
+    """Return what a run did not reach before its time limit or a stop, as a sentence; empty if it says that itself.
+
+    Rows say it where no more than `MOST_NAMED` are skipped, and of a stopped search nobody knows how many are missing.
+    """
     plan = run.plan
-    if plan.search is None or run.status != "done":
-        return ""
-    if plan.max_seconds is None and not plan.search.is_survey:
+    if plan.search is None:
+        ends = {"done": "The time limit ended the run early", "stopped": "The run was stopped early"}
+        is_said = run.status in ends and run.skipped > MOST_NAMED
+        return f"{ends[run.status]}: {run.skipped} of {len(run.rows)} cases were not reached." if is_said else ""
+    if run.status != "done" or (plan.max_seconds is None and not plan.search.is_survey):
         return ""
     several = len(run.sweeps) > 1
     wide, skipped = [], 0

@@ -109,9 +109,10 @@ def _goes_on(started: model.RunStarted) -> bool:
 
 
 def resume_command(state: RunState) -> str:
-    """Return the command that goes on with a stopped run of this machine; empty if none does, see `unfinished`."""
+    """Return the command that goes on with a run of this machine that ended early; empty if none, see `unfinished`."""
     run = state.run
-    if run is None or run.number is None or state.status != "stopped" or run.plan.codes:
+    is_early = state.status == "stopped" or (state.status == "done" and state.skipped > 0)
+    if run is None or run.number is None or not is_early or run.plan.codes:
         return ""
     facts = run.environment
     if _ELSEWHERE & facts.keys() or facts.get("hostname") != hostname() or not (state.skipped or _goes_on(run)):

@@ -18,10 +18,12 @@ from cpugpu_tui.render.answers import is_survey, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
+from cpugpu_tui.render.crossover_words import MOST_NAMED
 from cpugpu_tui.render.gpus import matrices, several
 from cpugpu_tui.render.receipts import code_lines
-from cpugpu_tui.render.rows import RunTable, run_table
+from cpugpu_tui.render.rows import RunTable, run_table, table_rows
 from cpugpu_tui.render.sentences import LEGEND, below_table, heading, starts_text, table_lines
+from cpugpu_tui.render.verdicts import SKIPPED
 from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.session.resume import resume_command
 from cpugpu_tui.state.recorded_gpu import is_offered, with_recorded
@@ -51,13 +53,14 @@ def spelled_table(state: RunState) -> RunTable:
     return RunTable({key: plain(text) for key, text in found.headings.items() if key not in dropped}, lines)
 
 
-def _shown_rows(state: RunState) -> list[Row] | None:
-    """Return the rows of a survey that its answers and its time limit do not explain; None for all of another run."""
-    if not is_survey(state):
-        return None
-    has_answers = bool(survey_lines(state))
-    return [row for row in state.rows.values()
-            if (row.failure.kind != "skipped" if row.failure is not None else not has_answers)]  # fmt: skip
+def _shown_rows(state: RunState) -> list[Row]:
+    """Return the rows that no sentence stands for: not many skipped ones, and of a survey with answers only failures."""
+    has_answers = is_survey(state) and bool(survey_lines(state))
+    hides_skipped = is_survey(state) or state.skipped > MOST_NAMED
+    return [
+        row for row in table_rows(state)
+        if (row.failure is not None or not has_answers) and not (hides_skipped and row.status == SKIPPED)
+    ]  # fmt: skip
 
 
 def keys_within(table: RunTable, width: int) -> list[str]:
