@@ -54,7 +54,7 @@ def spelled_table(state: RunState) -> RunTable:
 
 
 def _shown_rows(state: RunState) -> list[Row]:
-    """Return the rows that no sentence stands for: not many skipped ones, and of a survey with answers only failures."""
+    """Return the rows that no sentence stands for: few skipped ones; of a survey with answers only failures."""
     has_answers = is_survey(state) and bool(survey_lines(state))
     hides_skipped = is_survey(state) or state.skipped > MOST_NAMED
     return [
