@@ -26,7 +26,7 @@ def test_a_saved_run_is_what_it_judges_by(cpugpu, words):
     found = claims_of(cpugpu, "--simulate", SIMULATED)
     small = found["p5-small"]
     words(small["sentence"])
-    assert small["publication"] == "P5"
+    assert (small["publication"], small["simulated"]) == ("P5", True)
     assert small["outcome"] not in ("not measured yet", "outdated")
     assert small["here"].startswith("GPU ")
     assert small["sources"] == ["run 1"]

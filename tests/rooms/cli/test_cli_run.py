@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import threading
 import time
 from pathlib import Path
@@ -183,6 +184,7 @@ def test_a_reader_that_goes_away_leaves_no_agent(cpugpu):
         (agent,) = agents_of(process)
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
+    assert process.returncode == 128 + signal.SIGPIPE  # docs/commands.md, "Exit codes"
     assert not Path(f"/proc/{agent}").exists()
 
 

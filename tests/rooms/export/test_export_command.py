@@ -62,6 +62,7 @@ def test_a_folder_gets_a_file_for_each_run(saved, tmp_path):
 
 def test_the_schema_is_printed_without_any_run(cpugpu):
     assert json.loads(cpugpu.here("export", "--schema").out)["$defs"]["Run"]
+    assert cpugpu.here("export", "--schema", "-o", "s.json").code == EXIT_USAGE
 
 
 def test_a_history_that_is_not_there_is_not_made_by_looking(cpugpu):

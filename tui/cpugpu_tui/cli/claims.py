@@ -28,7 +28,7 @@ def claims(given: opt.Given) -> None:
     judged = _judged(given.database, simulated=simulated)
     if given.json:
         for each in judged:
-            print_json(as_data(each, given.simulate))
+            print_json({**as_data(each, given.simulate), "simulated": simulated})
     else:
         print_judged(judged, "SIMULATED: " if simulated else "", given.simulate)
 

@@ -253,6 +253,9 @@ def _long_options() -> set[str]:
     return set(below(get_command(app)))
 
 
+OF_HOSTS = ("--host", "-w", "--hosts", "-H", "--launcher")
+
+
 def _usage_error(error: Any) -> UsageError:
     """Return an error of typer in the form of all others: the value, then the remedy."""
     context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
@@ -261,8 +264,11 @@ def _usage_error(error: Any) -> UsageError:
         is_variable = source is not None and source.name == "ENVIRONMENT"
         option = parameter.envvar if is_variable else max(parameter.opts, key=len)
         return UsageError(f"Invalid {option} {error.value!r}.", f"Use a {error.wanted}.")
-    if getattr(error, "option_name", "") == "--beside":
+    option = getattr(error, "option_name", "")
+    if option == "--beside":
         return UsageError(*NOT_RECORDED)
+    if option in OF_HOSTS:
+        return UsageError(f"No such option: {option}.", "To run on other hosts, use `cpugpu-tui fleet run`.")
     text = " ".join(error.format_message().split())
     command = context.command_path if context is not None else "cpugpu-tui"
     remedy = _with_two_dashes() or f"See `{command} --help`."

@@ -62,6 +62,7 @@ def export(given: ExportGiven) -> None:
 
     samples = given.samples
     if given.schema:
+        opt.refuse_beside(given.context, "--schema", lambda name: name != "schema")
         sys.stdout.write(schema_text())
         return
     if given.with_messages and not given.anonymize:

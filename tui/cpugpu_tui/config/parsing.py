@@ -102,6 +102,8 @@ def check_dtype(workload: model.WorkloadInfo, dtype: str) -> str:
         FieldError: the dtype is unknown, or this workload does not support it.
     """
     dtype = full_dtype(dtype)
+    if "," in dtype:
+        raise FieldError("dtype", f"Cannot run several dtypes at once: {dtype!r}.", "Give one, and run once for each.")
     if dtype not in model.DTYPES:
         raise FieldError("dtype", f"Unknown dtype {dtype!r}.", did_you_mean(dtype, model.DTYPES))
     if dtype not in workload.dtypes:

@@ -60,7 +60,7 @@ def make(given: MakeGiven) -> None:
     Exit code: 0 written, 1 a threshold has moved (--against), 3 a case failed, 4 no GPU, or a file of another machine.
     """
     from cpugpu_tui.cli.past_runs import reading
-    from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, measured, print_table, subjects
+    from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, measured, print_mark, print_table, subjects
     from cpugpu_tui.export import target, thresholds
     from cpugpu_tui.render.sentences import cut_short
     from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -111,6 +111,7 @@ def make(given: MakeGiven) -> None:
             if given.of_run is None and not no_save and code != EXIT_UNFIT:
                 error.remedy += f" Then {later} takes what was measured."
             raise
+        print_mark(made)
         print_table(made)
         for line in filter(None, (cut_short(state), coverage(made))):
             print_notice(line)

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.regret import LEAST_ANSWERED, NARROW, answered
-from cpugpu_tui.cli.output.printing import plain
+from cpugpu_tui.cli.output.printing import plain, tell
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
 from cpugpu_tui.cli.running.options import RunOptions, with_own
@@ -225,3 +225,9 @@ def print_machine(thresholds: Thresholds) -> None:
     facts = ", ".join(f"{name} {machine[fact]}" for fact, name in FACTS.items() if machine.get(fact) is not None)
     text = SIMULATED if machine.get("simulated") else f"Measured on {printable(facts)}."
     console().print(plain(f"{thresholds.made[:10]}. {text}"), soft_wrap=True)
+
+
+def print_mark(thresholds: Thresholds) -> None:
+    """Print that the numbers of a file are simulated, if they are."""
+    if thresholds.machine.get("simulated"):
+        tell(SIMULATED)

@@ -63,7 +63,7 @@ def verify(given: VerifyGiven) -> None:
     """
     from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, Regret
     from cpugpu_tui.cli.running.options import with_own
-    from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, run_plan, subjects
+    from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, print_mark, run_plan, subjects
     from cpugpu_tui.export import thresholds as files
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.repeat import code_words, option_words
@@ -100,6 +100,8 @@ def verify(given: VerifyGiven) -> None:
         added = f"Added these sizes to {given.file}. {gap} {kept}"
     except CpuGpuError as error:  # read-only; what was found is printed
         added = f"The sizes were not added. {error}"
+    if not given.json:
+        print_mark(thresholds)
     _print(found, whole, is_kept=is_kept, as_json=given.json)
     by_operation = {files.operation_of(code): code for code in codes}
 
