@@ -33,9 +33,7 @@ SIMULATED = "simulated"
 
 def main() -> None:
     """Print the tables."""
-    parts = (
-        covered, ties, brackets, over_starts, brackets_over_starts, observations, statements,
-    )  # fmt: skip
+    parts = (covered, ties, brackets, over_starts, brackets_over_starts, observations, statements)
     for part in parts:
         if os.environ.get("PART") in (None, part.__name__):
             part()

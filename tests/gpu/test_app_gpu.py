@@ -34,7 +34,6 @@ def test_a_run_in_the_app_shows_the_gpu_and_answers(tmp_path):
         assert "temperature" in app.text  # telemetry of the driver
         assert "The GPU wins from" in app.text, app.text  # some size of `quick`, on every GPU so far
         left = psutil.Process(app.pid).children(recursive=True)
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
     _, alive = psutil.wait_procs(left, timeout=30)
     assert alive == []

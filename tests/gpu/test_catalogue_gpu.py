@@ -102,8 +102,7 @@ FORMS = {*COPIED, "form-perceptron"}
 
 def test_every_form_runs_on_a_gpu(cpugpu):
     run = ("run", *FORMS, "--workloads", FORMS_FILE, "--rounds", 3, "--no-ceilings", "--json", "--no-save")
-    done = cpugpu(*run)
-    assert done.code == EXIT_OK
+    done = cpugpu(*run, code=EXIT_OK)
     checks = {event.case.split("/")[0]: event.check for event in done.events if isinstance(event, CaseFinished)}
     assert set(checks) == FORMS
     assert all(check is not None and check.error <= check.tolerance for check in checks.values())

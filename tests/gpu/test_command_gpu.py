@@ -15,8 +15,7 @@ HERE = ("--rounds", "3", "--max-seconds", "110", "--json", "--no-save")
 
 
 def test_a_command_that_takes_the_device_is_timed_on_both(cpugpu):
-    done = cpugpu("time", *HERE, "--", sys.executable, "-c", WORK, "{device}")
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu("time", *HERE, "--", sys.executable, "-c", WORK, "{device}", code=EXIT_OK)
     traced = {event.device: event for event in done.events if isinstance(event, CodeTraced)}
     assert set(traced) == {"cpu", "cuda:0"}
     assert not traced["cpu"].used.hides_gpus
@@ -28,8 +27,7 @@ def test_a_command_that_takes_the_device_is_timed_on_both(cpugpu):
 
 def test_without_the_device_it_sees_the_gpu_in_its_turn_only(cpugpu):
     picks = WORK.replace("sys.argv[1]", "'cuda' if torch.cuda.is_available() else 'cpu'")
-    done = cpugpu("time", *HERE, "--", sys.executable, "-c", picks)
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu("time", *HERE, "--", sys.executable, "-c", picks, code=EXIT_OK)
     traced = {event.device: event for event in done.events if isinstance(event, CodeTraced)}
     assert traced["cpu"].used.hides_gpus
     assert not traced["cuda:0"].used.hides_gpus
@@ -43,8 +41,7 @@ def test_without_the_device_it_sees_the_gpu_in_its_turn_only(cpugpu):
     ],
 )
 def test_a_run_on_the_other_device_is_refused(cpugpu, words, named):
-    done = cpugpu("time", *HERE, "--", *words)
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu("time", *HERE, "--", *words, code=EXIT_CASES_FAILED)
     (failed,) = (event for event in done.events if isinstance(event, CaseFailed))
     assert failed.kind == "refused"
     assert named in failed.message

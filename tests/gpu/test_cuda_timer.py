@@ -47,9 +47,7 @@ def run():
 
 
 def median_ns(times, metric):
-    found = times.median_ns(metric)
-    assert found is not None
-    return found
+    return times.median_ns(metric)
 
 
 def test_a_large_products_hardware_time_is_most_of_the_wait(run):
@@ -69,7 +67,6 @@ def test_a_small_products_wait_is_mostly_launch(run):
 
 def test_the_publications_clock_is_far_off_for_a_large_product(run):
     row = run.state.rows[LARGE.key]
-    assert naive_factor(row) is not None
     assert naive_factor(row) > 5
     assert median_ns(run.gpu(LARGE), model.SYNCED) > 0.5 * median_ns(run.gpu(LARGE), model.LATENCY)
 
@@ -222,6 +219,5 @@ def test_a_gpu_beyond_the_last_is_said():
     events: list[model.Event] = []
     assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
     (end,) = events
-    assert isinstance(end, model.RunFinished)
     assert "cuda:77" in end.message
     assert "cuda:0" in end.remedy

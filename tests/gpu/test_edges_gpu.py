@@ -54,8 +54,6 @@ def test_joules_of_a_load_agree_with_the_integral_of_its_power(machine, monkeypa
     idle, load = (event for event in emitted if isinstance(event, EnergyMeasured))
     said, waiting = energy(load), energy(idle)
     print(f"load {said}\nidle {waiting}")
-    assert said.watts.value is not None
-    assert waiting.watts.value is not None
     assert said.watts.value > 2 * waiting.watts.value
     assert said.polled_watts == pytest.approx(said.watts.value, rel=0.1)
     assert load.elapsed_ns >= 4e9

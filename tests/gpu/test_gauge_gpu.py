@@ -21,8 +21,6 @@ def gpu():
 
 
 def test_a_round_trip_is_a_launch_and_a_wait(gpu):
-    assert gpu.synchronize_ns is not None
-    assert gpu.round_trip_ns is not None
     assert 1e3 < gpu.launch_ns < 1e5
     assert max(gpu.launch_ns, gpu.synchronize_ns) < gpu.round_trip_ns < 3 * (gpu.launch_ns + gpu.synchronize_ns)
 

@@ -39,8 +39,7 @@ def hyperfine_s(words, folder):
 
 def ours_s(cpugpu, words, device):
     """Return the times of the command as this program takes them, s."""
-    done = cpugpu("time", "--device", device, "--rounds", RUNS, "--json", "--no-save", "--", *words)
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu("time", "--device", device, "--rounds", RUNS, "--json", "--no-save", "--", *words, code=EXIT_OK)
     events = [event for event in done.events if isinstance(event, DeviceSampled)]
     return [ns / 1e9 for event in events for ns in event.samples.get(LATENCY, ())]
 

@@ -57,7 +57,6 @@ def test_copies_and_waits_are_counted_with_their_bytes():
     assert (found.copies_to_host, found.bytes_to_host) == (1, size_bytes)
     assert (found.copies_to_gpu, found.bytes_to_gpu) == (1, size_bytes)
     assert found.synchronisations == 2
-    assert found.peak_bytes is not None
     assert found.peak_bytes > size_bytes
 
 
@@ -113,7 +112,6 @@ def test_an_input_that_changes_is_restored():
     workload = typed_workload("x.mul_(2)", VECTOR, in_place=True)
     op = operation_of(workload, 64, GPU)
     examine(op, workload, GPU, torch.cuda.synchronize)
-    assert op.restore is not None
     op.restore()
     first = op.step(*op.inputs).clone()
     op.restore()

@@ -79,8 +79,7 @@ def require_alike(done):
 
 @pytest.mark.parametrize("how", [BOTH, (*BOTH, "--parallel"), ("--parallel",)], ids=["in turn", "named", "parallel"])
 def test_an_expression_runs_on_the_tensors_of_each_gpu(cpugpu, how):
-    done = cpugpu("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "4096", *how, *HERE)
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "4096", *how, *HERE, code=EXIT_OK)
     placed = {event.device: event for event in done.events if isinstance(event, model.TensorsPlaced)}
     for gpu in GPUS:
         assert all(line.endswith(f" on {gpu}") for line in (*placed[gpu].inputs, *placed[gpu].results))
@@ -96,8 +95,7 @@ def test_an_expression_runs_on_the_tensors_of_each_gpu(cpugpu, how):
 
 @pytest.mark.parametrize("function", ["named", "made", "current"])
 def test_a_function_gets_the_name_of_its_gpu_and_makes_its_tensors_there(cpugpu, file, function):
-    done = cpugpu("time", f"{file}:{function}", "--n", "4096", *BOTH, *HERE)
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu("time", f"{file}:{function}", "--n", "4096", *BOTH, *HERE, code=EXIT_OK)
     assert [event.message for event in done.events if isinstance(event, model.CaseFailed)] == []
     traced = {event.device: event for event in done.events if isinstance(event, model.CodeTraced)}
     assert set(traced) == set(GPUS)
@@ -108,16 +106,14 @@ def test_a_function_gets_the_name_of_its_gpu_and_makes_its_tensors_there(cpugpu,
 
 def test_work_on_a_certain_gpu_is_no_time_of_another(cpugpu, file):
     """Its clock would wait for nothing and show the time of a launch."""
-    done = cpugpu("time", f"{file}:certain", "--n", "1024", "--device", "cuda:1", *HERE)
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu("time", f"{file}:certain", "--n", "1024", "--device", "cuda:1", *HERE, code=EXIT_CASES_FAILED)
     (failed,) = (event for event in done.events if isinstance(event, model.CaseFailed))
     assert (failed.kind, failed.device) == ("refused", "cuda:1")
     assert "cuda:0" in failed.message
 
 
 def test_work_on_a_gpu_is_no_time_of_the_cpu(cpugpu, file):
-    done = cpugpu("time", f"{file}:certain", "--n", "1024", "--device", "cpu", *HERE)
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu("time", f"{file}:certain", "--n", "1024", "--device", "cpu", *HERE, code=EXIT_CASES_FAILED)
     (failed,) = (event for event in done.events if isinstance(event, model.CaseFailed))
     assert failed.kind == "refused"
 
@@ -128,8 +124,7 @@ def test_a_command_runs_on_the_gpu_of_its_turn(cpugpu, tmp_path, how, is_named, 
     log, script = tmp_path / "log", tmp_path / "work.py"
     script.write_text(COMMAND)
     words = (sys.executable, str(script), str(log), *(["{device}"] if is_named else []))
-    done = cpugpu("time", *how, "--rounds", "5", "--json", "--no-save", "--", *words)
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu("time", *how, "--rounds", "5", "--json", "--no-save", "--", *words, code=EXIT_OK)
     uuids = {}
     for event in done.events:
         if isinstance(event, model.DevicesFound):

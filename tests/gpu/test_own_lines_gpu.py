@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.helpers.runs.typed_code import operation_of, typed_workload
+from tests.helpers.runs.typed_code import line, operation_of, typed_workload
 
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, SMALL, WAIT, WORK
@@ -73,11 +73,6 @@ def file(tmp_path):
 def profiled(statement, n):
     workload = typed_workload(statement)
     return profile_lines(operation_of(workload, n, GPU), workload, GPU, torch.cuda.synchronize)
-
-
-def line(found, text):
-    (cost,) = (each for each in found.lines if text in each.source_line)
-    return cost
 
 
 @pytest.mark.alone

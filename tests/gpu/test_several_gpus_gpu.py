@@ -68,7 +68,6 @@ def test_every_gpu_is_timed_by_its_own_clock_and_streams(timed, gpu_count):
             own, waited = times.median_ns(DEVICE), times.latency_ns
             print(f"{row.case.size} {name}: device {own} ns, call {waited} ns, marks {times.marks}")
             assert own is not None, "an event of another GPU's stream has no time here"
-            assert waited is not None
             assert own < waited or row.case == LARGE
 
 

@@ -9,8 +9,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 def test_a_file_of_this_machine_is_used_and_kept(cpugpu, tmp_path):
     path = tmp_path / "thresholds.json"
-    made = cpugpu.here("thresholds", "make", "matmul", "--max-seconds", 40, "--out", path)
-    assert made.code == 0, made.err
+    cpugpu.here("thresholds", "make", "matmul", "--max-seconds", 40, "--out", path, code=0)
     found = load(path)
     assert found.differences == (), this_machine()
     for each in found.entries:
@@ -18,5 +17,4 @@ def test_a_file_of_this_machine_is_used_and_kept(cpugpu, tmp_path):
             assert {found.choose(each.operation, n, each.dtype, each.resident) for n in (first, last)} == {device}
     (matmul,) = (each for each in found.entries if each.operation == "matmul" and each.resident)
     assert [device for device, _, _ in matmul.faster][-1] == "cuda"
-    verified = cpugpu.here("thresholds", "verify", path, "--max-seconds", 30)
-    assert verified.code == 0, verified.out + verified.err
+    cpugpu.here("thresholds", "verify", path, "--max-seconds", 30, code=0)

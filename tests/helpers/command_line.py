@@ -66,6 +66,11 @@ class Outcome:
         """Objects that other commands print with `--json`."""
         return [json.loads(line) for line in self.out.splitlines()]
 
+    def ended_with(self, code: int | None) -> Outcome:
+        """Return this outcome after checking its exit code, unless that is None."""
+        assert code in (None, self.code), (self.code, self.err)
+        return self
+
 
 class CommandLine:
     """Calls the command; `database` is its history."""
@@ -81,20 +86,23 @@ class CommandLine:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CPUGPU_")}
         return {**inherited, "CPUGPU_DB": str(self.database), "PYTHONUNBUFFERED": "1", "CPUGPU_STARTS": "1", **more}
 
-    def __call__(self, *arguments: object, **environment: str) -> Outcome:
-        """Run to the end: inside this process, or in one of its own that begins with this environment."""
+    def __call__(self, *arguments: object, code: int | None = None, **environment: str) -> Outcome:
+        """Run to the end: inside this process, or in one of its own that begins with this environment.
+
+        With `code` it must end with that exit code.
+        """
         if not environment:
-            return self.here(*arguments)
+            return self.here(*arguments, code=code)
         done = subprocess.run(
             [*COMMAND, *map(str, arguments)],
             capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
             env=self.environment(**environment),
         )  # fmt: skip
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return Outcome(done.returncode, done.stdout, done.stderr).ended_with(code)
 
-    def here(self, *arguments: object) -> Outcome:
+    def here(self, *arguments: object, code: int | None = None) -> Outcome:
         """Run to the end inside this process: half a second faster. The agents of a run are processes as ever."""
-        out, err, code = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO(), 0
+        out, err, ended = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO(), 0
         with (
             mock.patch.dict(os.environ, self.environment(), clear=True),
             mock.patch.object(sys, "argv", ["cpugpu-tui", *map(str, arguments)]),
@@ -104,9 +112,9 @@ class CommandLine:
             try:
                 main()
             except SystemExit as end:
-                code = end.code if isinstance(end.code, int) else 0
+                ended = end.code if isinstance(end.code, int) else 0
         out.seek(0)
-        return Outcome(code, out.read(), err.getvalue())
+        return Outcome(ended, out.read(), err.getvalue()).ended_with(code)
 
     def start(self, *arguments: object, **streams: int) -> subprocess.Popen[bytes]:
         """Start and return at once; stdout and stderr are pipes unless `streams` says otherwise."""

@@ -3,8 +3,11 @@
 import difflib
 import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
 WORDS = FOLDER / "words"
@@ -49,6 +52,13 @@ class GoldenWords:
         expected = texts[self._calls] if self._calls < len(texts) else ""
         self._calls += 1
         assert said == expected, f"text {self._calls} of {self._test}: renew with `make golden` if this is meant"
+
+    @contextmanager
+    def of(self, kind: type[Exception]) -> Iterator[pytest.ExceptionInfo[Exception]]:
+        """Assert that the block raises such an error, and what the error says."""
+        with pytest.raises(kind) as caught:
+            yield caught
+        self(str(caught.value))
 
     def _record(self, said: str) -> None:
         self._file.parent.mkdir(exist_ok=True)

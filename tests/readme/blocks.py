@@ -90,7 +90,6 @@ def timed() -> RunState:
 
 def run_output(state: RunState) -> str:
     """Return what a command printed of a run: command and table, then the sentences as a quotation."""
-    assert state.run is not None
     (command,) = repeat_commands(state.run)
     sentences = printed(lambda: print(*summary(state, None), sep="\n"))
     lines = printed(lambda: print_state(state))

@@ -60,7 +60,6 @@ def recordings() -> str:
     for name, title in ((SURVEY, "The survey"), (DEMO, "The demo's recording, marked (demo)")):
         found = runs(name)
         facts, gpu = found[0].started.environment, found[0].state.gpu
-        assert gpu is not None
         machine = f"{gpu.label}, {facts['cpu']}, {facts['threads']} threads, torch {facts['torch']}"
         lines.append(f"- {title}: {machine}.")
         for (day, version), some in groupby(sorted(found, key=lambda run: run.started.wall_ns), key=_made):

@@ -1,8 +1,7 @@
 """Pictures of the pages that a key opens."""
 
 import pytest
-from tests.helpers.app.fake_run import settled
-from tests.helpers.app.looking import done_run
+from tests.helpers.app.fake_run import done_run, settled
 from tests.snapshots.test_screens import idle, picture
 
 __all__ = ["picture"]

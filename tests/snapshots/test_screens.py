@@ -5,6 +5,7 @@ from tests.helpers.app.fake_run import (
     DEVICES,
     ENVIRONMENT,
     FakeBackend,
+    done_run,
     finish,
     finished,
     new_app,
@@ -14,7 +15,6 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
-from tests.helpers.app.looking import done_run
 
 from cpugpu_tui.model import CaseFailed, DevicesFound, Progressed, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan

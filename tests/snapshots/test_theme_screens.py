@@ -1,8 +1,7 @@
 """Pictures of a finished run in each theme."""
 
 import pytest
-from tests.helpers.app.fake_run import new_app
-from tests.helpers.app.looking import done_run
+from tests.helpers.app.fake_run import done_run, new_app
 
 from cpugpu_tui.ui import themes
 

@@ -47,8 +47,7 @@ def test_nothing_of_a_refused_run_is_in_the_history(cpugpu):
     "machine", [("--simulate", FAST), pytest.param((), marks=pytest.mark.slow)], ids=["simulated", "real"]
 )
 def test_a_gpu_that_is_not_there_is_exit_code_4(cpugpu, machine):
-    done = cpugpu("run", *machine, "--size", "16,32", "--device", "cuda:77", "--json")
-    assert done.code == EXIT_UNFIT
+    done = cpugpu("run", *machine, "--size", "16,32", "--device", "cuda:77", "--json", code=EXIT_UNFIT)
     assert_one_line(done.err, "cuda:77")
     end = done.events[-1]
     assert (end.status, end.exit_code) == ("failed", EXIT_UNFIT)

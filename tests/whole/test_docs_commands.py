@@ -121,8 +121,7 @@ def seeded(tmp_path_factory):
     """Return a history with two series, of which the first is the baseline main."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("seeded") / "history.db")
     for _ in range(2):
-        done = cpugpu.here("run", "matmul", "--size", "64,1024", "--repeat", "5", "--simulate", FAST)
-        assert done.code == 0, done.err
+        cpugpu.here("run", "matmul", "--size", "64,1024", "--repeat", "5", "--simulate", FAST, code=0)
     assert cpugpu.here("baseline", "main", "1").code == 0
     return cpugpu
 
@@ -170,8 +169,7 @@ def test_the_config_of_the_docs_is_valid(cpugpu, folder):
     (settings, *_) = fences(ROOT / "docs" / "configuration.md", "toml")
     (folder / "config" / "cpugpu-tui").mkdir(parents=True)
     (folder / "config" / "cpugpu-tui" / "config.toml").write_text(settings)
-    done = cpugpu.here("config", "show", "--json")
-    assert done.code == 0, done.err
+    done = cpugpu.here("config", "show", "--json", code=0)
     assert "forest" in done.out
 
 
@@ -197,8 +195,7 @@ class SpyTensor:
 @pytest.fixture
 def thresholds(cpugpu, folder, agents_here, monkeypatch):
     """Make the file of the docs and the header beside it; return its content."""
-    made = cpugpu.here("thresholds", "make", "matmul", "softmax", "--simulate", STEADY)
-    assert made.code == 0, made.err
+    cpugpu.here("thresholds", "make", "matmul", "softmax", "--simulate", STEADY, code=0)
     (folder / "thresholds.h").write_text(cpugpu.here("thresholds", "show", "--format", "c").out)
     monkeypatch.setenv("CPUGPU_SIMULATE", STEADY)
     return load("thresholds.json")

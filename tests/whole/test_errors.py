@@ -250,8 +250,7 @@ def wrong_lines(words: str, command: Any, parameter: Any) -> Iterator[tuple[str,
 def here(cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A folder with files of every wrong kind, and a history with a baseline of five runs."""
     monkeypatch.chdir(tmp_path)
-    ran = cpugpu.here("run", "matmul", "--size", "8,16", "--rounds", "5", "--repeat", "5", *SIMULATE)
-    assert ran.code == 0
+    cpugpu.here("run", "matmul", "--size", "8,16", "--rounds", "5", "--repeat", "5", *SIMULATE, code=0)
     assert cpugpu.here("baseline", "main", "latest").code == 0
     assert cpugpu.here("export", "1", "--out", "run.json").code == 0
     assert cpugpu.here("thresholds", "make", "--run", "1").code == 0
@@ -350,8 +349,7 @@ def left(folder: Path) -> dict[str, object]:
 def test_a_file_of_any_kind_is_taken_or_named_with_a_remedy(
     here: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in ("cli.running.modes.Agents", "session.session.Session.run",
-                 "session.fleet_running.Fleet.run"):  # fmt: skip
+    for part in ("cli.running.modes.Agents", "session.session.Session.run", "session.fleet_running.Fleet.run"):
         monkeypatch.setattr(f"cpugpu_tui.{part}", mock.Mock(side_effect=StartedError))
     for ending in (".py", ".json"):
         put_files(ending)

@@ -36,7 +36,7 @@ def test_a_folder_without_digits_fails_its_cases_and_says_which_file(cpugpu, tmp
     done = cpugpu(
         "run", "mnist-mlp", "--scale", "small", "--mnist", str(tmp_path), "--device", "cpu", "--no-save", "--json"
     )
-    assert done.code == EXIT_CASES_FAILED
+    assert done.code == EXIT_CASES_FAILED, done.err
     failures = [event for event in done.events if type(event).__name__ == "CaseFailed"]
     assert len(failures) == 8
     assert all("train-images-idx3-ubyte" in event.message for event in failures)
@@ -45,6 +45,5 @@ def test_a_folder_without_digits_fails_its_cases_and_says_which_file(cpugpu, tmp
 
 @pytest.mark.parametrize("scale", ["tiny", ""])
 def test_an_unknown_scale_is_refused(cpugpu, scale):
-    done = cpugpu("run", "quick", "--scale", scale)
-    assert done.code == EXIT_USAGE
+    done = cpugpu("run", "quick", "--scale", scale, code=EXIT_USAGE)
     assert "full or small" in done.err

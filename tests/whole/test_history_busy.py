@@ -32,8 +32,7 @@ def nowhere(cpugpu):
 )
 @pytest.mark.usefixtures("agents_here")
 def test_whatever_runs_says_in_the_end_that_it_is_not_saved(nowhere, words):
-    done = nowhere(*words)
-    assert done.code == EXIT_UNFIT
+    done = nowhere(*words, code=EXIT_UNFIT)
     (said,) = [line for line in done.err.splitlines() if line.startswith("Not saved: ")]
     assert str(nowhere.database.parent) in said
     assert "--db" in said
@@ -61,7 +60,6 @@ def test_a_lock_that_ends_costs_nothing_and_one_that_stays_costs_exit_4(cpugpu):
             next_event(process, lambda event: isinstance(event, CaseFinished))
             with locked(cpugpu.database):
                 next_event(process, lambda event: isinstance(event, RunFinished))
-                assert process.stderr is not None
                 said = process.stderr.read() if stays else b""
             said += process.stderr.read()
         assert process.returncode == (EXIT_UNFIT if stays else EXIT_OK)

@@ -114,8 +114,7 @@ def test_each_spoils_its_own_rows(cpugpu, hostile):
     assert "\x1b" not in done.out
     assert "owned" not in done.out
     assert "m" * 1000 not in done.out
-    shown = cpugpu.here("show")
-    assert shown.code == 0
+    shown = cpugpu.here("show", code=0)
     assert "\x1b" not in shown.out
     database = sqlite3.connect(cpugpu.database)
     assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
@@ -123,8 +122,7 @@ def test_each_spoils_its_own_rows(cpugpu, hostile):
 
 def test_a_variant_of_another_shape_is_a_mismatch(cpugpu, hostile):
     run = ("run", "odd-shape", "--variant", "odd", "--size", 10, "--workloads", hostile, "--device", "cpu")
-    done = cpugpu(*run, "--scale", "small", "--json")
-    assert done.code == 3
+    done = cpugpu(*run, "--scale", "small", "--json", code=3)
     (found,) = outcomes(done).values()
     assert found.startswith("mismatch: ")
     assert "[9]" in found
@@ -158,8 +156,7 @@ def test_one_that_never_ends_is_given_up(cpugpu, tmp_path, monkeypatch):
     path = tmp_path / "own.py"
     path.write_text("while True:\n    pass\n")
     monkeypatch.setattr(agent_process, "LOAD_LIMIT_S", 0.5)
-    done = cpugpu.here("run", "matmul", "--workloads", path, "--simulate", FAST, "--json")
-    assert done.code == 2
+    done = cpugpu.here("run", "matmul", "--workloads", path, "--simulate", FAST, "--json", code=2)
     assert str(path) in done.err
     assert "0.5 s" in done.err
     (finished,) = done.events
@@ -174,8 +171,7 @@ def test_a_package_that_ends_the_agent_spoils_no_run_that_has_no_use_for_it(cpug
     (facts / "entry_points.txt").write_text("[cpugpu_tui.workloads]\nbad = bad_package\n")
     path = {"PYTHONPATH": f"{tmp_path}:{Path(agent_pool.__file__).parents[2]}"}
     assert cpugpu("run", "matmul", "--size", 64, "--simulate", FAST, **path).code == 0
-    done = cpugpu("run", "gelu", "--simulate", FAST, **path)
-    assert done.code == 2
+    done = cpugpu("run", "gelu", "--simulate", FAST, **path, code=2)
     assert "bad-package (bad)" in done.err
     assert "exit code 9" in done.err
 
@@ -183,6 +179,5 @@ def test_a_package_that_ends_the_agent_spoils_no_run_that_has_no_use_for_it(cpug
 def test_on_the_workers_thread_a_file_that_ends_the_process_is_refused_too(cpugpu, tmp_path):
     path = tmp_path / "own.py"
     path.write_text("import os\nos._exit(9)\n")
-    done = cpugpu("run", "matmul", "--worker", "thread", "--workloads", path, "--simulate", FAST)
-    assert done.code == 2
+    done = cpugpu("run", "matmul", "--worker", "thread", "--workloads", path, "--simulate", FAST, code=2)
     assert str(path) in done.err

@@ -18,8 +18,7 @@ def answer_of(out):
 
 
 def test_a_dead_agent_costs_one_size_of_a_search(cpugpu):
-    done = cpugpu(*SEARCH, "--simulate", f"{SLOW},crash_size=200", "--json")
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu(*SEARCH, "--simulate", f"{SLOW},crash_size=200", "--json", code=EXIT_CASES_FAILED)
     crashed = [event for event in done.events if isinstance(event, CaseFailed)]
     assert [(event.case.split("/")[2], event.kind) for event in crashed] == [("200", "crashed")]
     assert any(isinstance(event, CasesChosen) for event in done.events)
@@ -30,6 +29,5 @@ def test_a_dead_agent_costs_one_size_of_a_search(cpugpu):
 
 
 def test_the_time_limit_ends_a_search_with_what_it_has(cpugpu, limits_when_ready):
-    done = cpugpu.here(*SEARCH, "--simulate", f"{SLOW},pace=0.5", "--max-seconds", "1.5")
-    assert done.code == EXIT_OK
+    done = cpugpu.here(*SEARCH, "--simulate", f"{SLOW},pace=0.5", "--max-seconds", "1.5", code=EXIT_OK)
     assert "--max-seconds" in done.out

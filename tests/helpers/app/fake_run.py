@@ -147,12 +147,19 @@ def new_app(request: PlanRequest | None = None, backend: FakeBackend | None = No
 
 
 @asynccontextmanager
-async def opened(app: CpuGpuApp | None = None, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[Any]]:
-    """Run an app on a fake terminal; a run that is still going on is ended with the test, or its thread would stay."""
+async def opened(
+    app: CpuGpuApp | None = None, size: tuple[int, int] = (120, 40), *, ran: bool = False
+) -> AsyncIterator[Pilot[Any]]:
+    """Run an app on a fake terminal, where it has run `quick` if `ran`.
+
+    A run that is still going on is ended with the test, or its thread would stay.
+    """
     app = app or new_app()
     async with app.run_test(size=size) as pilot:
         try:
             await settled(pilot, lambda: app.state.telemetry.latest is not None)
+            if ran:
+                await done_run(pilot)
             yield pilot
         finally:
             app.bridge.kill()
@@ -193,6 +200,13 @@ async def finish(pilot: Pilot[Any], session: FakeSession, status: str = "done") 
     """End the run and wait until the app knows."""
     session.put(model.RunFinished(status=status))
     await settled(pilot, lambda: not pilot.app.state.situation.live)
+
+
+async def done_run(pilot: Pilot[Any]) -> None:
+    """Run what is highlighted to its end."""
+    session = await start_run(pilot)
+    session.put(*whole_sweep(session.plan))
+    await finish(pilot, session)
 
 
 # ------------------------------------------------------------------ what a run says

@@ -77,7 +77,6 @@ class LargeSession:
             for event in case_events(case, random):
                 # Numbers that came over a wire are objects of their own each, which is what memory is about.
                 received = decode(encode(event))
-                assert received is not None
                 deliver(received)
             if number % self._together == 0:
                 deliver(model.Progressed(case=case.key, device="", phase="gap"))

@@ -7,7 +7,7 @@ what must be on it is waited for with `reads`.
 import time
 from typing import Any
 
-from tests.helpers.app.fake_run import PATIENCE_S, FakeSession, finish, settled, start_run, whole_sweep
+from tests.helpers.app.fake_run import PATIENCE_S, FakeSession, settled
 from tests.helpers.app.states import joined
 from textual.pilot import Pilot
 
@@ -53,9 +53,3 @@ async def reads(pilot: Pilot[Any], *sentences: str) -> list[str]:
         assert time.monotonic() < ends_s, "\n".join([f"not said: {missing}", *screen_lines(pilot)])
         await pilot.pause(0.02)
     return screen_lines(pilot)
-
-
-async def done_run(pilot: Pilot[Any]) -> None:
-    session = await start_run(pilot)
-    session.put(*whole_sweep(session.plan))
-    await finish(pilot, session)

@@ -39,8 +39,7 @@ class PtyApp:
 
     >>> with PtyApp([sys.executable, "-m", "cpugpu_tui"], columns=120, rows=40) as app:
     ...     app.until_text("press r")
-    ...     app.send("q")
-    ...     assert app.exit_code() == 0
+    ...     app.quit()
     """
 
     def __init__(
@@ -191,6 +190,11 @@ class PtyApp:
             return self._process.wait(max(ends - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired as error:
             raise TooLateError(f"still running after {deadline_s} s; last screen:\n{self.text}") from error
+
+    def quit(self) -> None:
+        """Press q, and wait for the end, which is no failure."""
+        self.send("q")
+        assert self.exit_code() == 0
 
     def until_stopped(self, deadline_s: float = DEADLINE_S) -> None:
         """Wait until the child is suspended, as by ctrl+z; SIGCONT resumes it."""

@@ -73,9 +73,7 @@ async def list_runs(pilot: Pilot[Any]) -> HistoryScreen:
     await settled(pilot, lambda: pilot.app.state.agent_ready)
     await pilot.press("h")
     await settled(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen) and pilot.app.screen._whole)
-    screen = pilot.app.screen
-    assert isinstance(screen, HistoryScreen)
-    return screen
+    return pilot.app.screen
 
 
 async def open_newest(pilot: Pilot[Any]) -> None:

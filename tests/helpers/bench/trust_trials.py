@@ -33,7 +33,6 @@ def coverage(
     for start in range(0, cases, together):
         for found, count in _run(logs[start : start + together], speedup):
             assert found.low is not None, "a winner was observed in spite of a wide interval"
-            assert found.high is not None
             held += found.low <= speedup <= found.high
             halves.append(math.log(found.high / found.low) / 2)
             counts.append(count)

@@ -202,8 +202,7 @@ VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
     "finished-before-it-began": lambda r: [*r.until("CaseStarted"), r.first("CaseFinished")],
     "finished-without-times": lambda r: [*r.until("HalfRoundTimed"), r.first("CaseFinished")],
     "failed-then-finished": lambda r: _chained(
-        r.until("CaseFinished"),
-        [{**FAILED, "case": r.case}, {"event": "CaseFinished", "case": r.case}],
+        r.until("CaseFinished"), [{**FAILED, "case": r.case}, {"event": "CaseFinished", "case": r.case}]
     ),
     "unknown-failure": made("CaseFailed", 1, kind="evil", message="m", device=None),
     "chosen-without-a-search": made("CasesChosen", 1, **CHOSEN),
@@ -254,7 +253,7 @@ VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
     "dies-in-a-line": ends(0, "CaseFinished", b'{"event":"CaseFin'),
     "killed-in-a-line": ends(None, "CaseFinished", b'{"event":"CaseFin'),
     "closes-its-stdout": silent_stdout,
-}  # fmt: skip
+}
 """Variants that must end in `misbehaving`, or in a failed run on this machine."""
 
 FACTS: dict[str, Callable[[Recorded], Data]] = {

@@ -97,7 +97,6 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
 
     def start(name: str, *arguments: str) -> None:
         path = program(name)
-        assert path is not None
         log = (folder / f"{name}.out").open("ab")
         started.append(subprocess.Popen([path, *arguments], env=environment, stdout=log, stderr=log, stdin=-3))
         log.close()

@@ -110,14 +110,12 @@ class Files:
         self.cpugpu = CommandLine(folder / "results.db")
         plan = ("run", "matmul", "--size", "16,64,256", "--simulate", FAST, "--repeat", "2")
         for name in ("run.json", "run.ndjson"):
-            done = self.cpugpu(*plan, "--export", folder / name)
-            assert done.code == 0, done.err
+            self.cpugpu(*plan, "--export", folder / name, code=0)
         self._exports = {name: (folder / name).read_bytes() for name in ("run.json", "run.ndjson")}
         search = ("run", "matmul", "--find-crossover", "--size", "16:4096", "--simulate", "default", "--rounds", "10")
         assert self.cpugpu(*search).code == 0
         path = folder / "thresholds.json"
-        made = self.cpugpu("export", "latest", "-o", path)
-        assert made.code == 0, made.err
+        self.cpugpu("export", "latest", "-o", path, code=0)
         self._thresholds = json.loads(path.read_bytes())
         self._events = [json.loads(line) for line in recorded.read_bytes().splitlines()]
 

@@ -93,7 +93,6 @@ def plan_of(laws: Simulation) -> Plan:
 
 def true_speedup(plan: Plan, key: str, size: int, curve: Curve = lambda _: 1.0) -> float:
     """Return the speedup at a size under a condition, without noise."""
-    assert plan.simulation is not None
     laws, case = plan.simulation, replace(plan.cases[0], size=size)
     costs = case_costs(case)
     kernel_ns = gpu_work_ns(laws, case, case_costs(tiled(laws, case)))

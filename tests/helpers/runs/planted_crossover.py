@@ -60,7 +60,6 @@ def searched(plan: Plan) -> tuple[RunState, Recorder]:
 
 def true_crossings(plan: Plan, highest: int = 2_000) -> list[float]:
     """Return where the lead changes without noise, between the sizes on both sides."""
-    assert plan.simulation is not None
     laws = plan.simulation
     crossings: list[float] = []
     gpu_leads = False

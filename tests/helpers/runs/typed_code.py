@@ -22,3 +22,9 @@ def operation_of(workload: Workload, n: int, device: str = "cpu", **more: Any) -
     """Return a case of a workload on a device, with inputs of seed 1."""
     inputs = workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
     return operation(Case(workload.name, n, **more), inputs, device)
+
+
+def line(found: Any, text: str) -> Any:
+    """Return the cost of the only profiled line that holds a text."""
+    (cost,) = (each for each in found.lines if text in each.source_line)
+    return cost

@@ -27,10 +27,7 @@ FEW = {TOO_FEW: 1, CPU_OBSERVED: 2, GPU_OBSERVED: 2}
 """Rounds behind each verdict without an interval."""
 
 
-def point(
-    workload, variant, size, cpu_ns, gpu_ns, verdict = "", source = "run 3",
-    gpu = None, cpu = None, bytes_moved = 0.0,
-):  # fmt: skip
+def point(workload, variant, size, cpu_ns, gpu_ns, verdict="", source="run 3", gpu=None, cpu=None, bytes_moved=0.0):
     speedup = cpu_ns / gpu_ns
     verdict = verdict or (GPU_WINS if speedup > 1.02 else CPU_WINS if speedup < 0.98 else TIE)
     comparison = Comparison(speedup, 0.995 * speedup, 1.005 * speedup, 8, verdict)
@@ -272,8 +269,7 @@ def test_only_finished_rows_of_float32_with_all_threads_count():
     rows = dict(state.rows)
     rows[cases[3].key] = replace(rows[cases[3].key], status="mismatch")
     found = points_of(replace(state, rows=rows))
-    assert [each.key for each in found] == [("matmul", "default", 64)]
-    assert found[0].comparison is not None
+    assert [(each.workload, each.variant, each.size) for each in found] == [("matmul", "default", 64)]
     assert (found[0].comparison.verdict, found[0].source) == (GPU_WINS, "this run")
 
 

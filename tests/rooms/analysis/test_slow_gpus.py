@@ -28,7 +28,6 @@ def test_the_one_planted_slow_gpu_is_found_and_by_how_much(count, factor):
     assert slow(times_ns, models) == ["cuda:1"]
     standing = standings(times_ns, models)["cuda:1"]
     assert standing.ratio == pytest.approx(factor, rel=0.01)
-    assert standing.z is not None
     assert standing.z > 3.5
     assert standing.alike == count
 

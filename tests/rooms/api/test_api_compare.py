@@ -17,7 +17,7 @@ import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, start_in_threads
 
 import cpugpu_tui
-from cpugpu_tui import Comparison, Result, UnfitError, UsageError, load
+from cpugpu_tui import Comparison, UnfitError, UsageError, load
 from cpugpu_tui.compare.comparison import compare_series
 from cpugpu_tui.compare.in_turn import Played
 
@@ -70,7 +70,6 @@ def test_a_saved_run_is_loaded_with_its_name(compared, monkeypatch):
     _, cpugpu, _ = compared
     monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))
     latest, other = load("latest"), load(1, cpugpu.database)  # either side may be saved first
-    assert isinstance(latest, Result)
     assert [row["size"] for row in latest.records()] == [64, 2048]
     assert {load(number).records()[0]["name"] for number in (1, 2)} == {"x @ x", "torch.mm(x, x)"}
     assert other.records() == load(1).records()

@@ -99,15 +99,13 @@ def test_a_slow_link_is_named_with_the_cause_that_the_driver_read(cpugpu, file):
 
 
 def test_another_model_is_shown_but_not_judged(cpugpu):
-    done = cpugpu.here("machine", "--beside", "h100", "--simulate", "default")
-    assert done.code == EXIT_OK
+    done = cpugpu.here("machine", "--beside", "h100", "--simulate", "default", code=EXIT_OK)
     assert "They are different models, so no difference is judged." in done.out
     assert "52.1 TFLOP/s" in done.out
 
 
 def test_without_a_gpu_or_with_a_simulated_reference_it_says_what_can_be_done(cpugpu, file):
-    none = cpugpu.here("machine", "--beside", "h100", "--simulate", "gpus=0")
-    assert none.code == EXIT_UNFIT
+    none = cpugpu.here("machine", "--beside", "h100", "--simulate", "gpus=0", code=EXIT_UNFIT)
     assert "cpugpu-tui run quick --beside h100" in none.err
     assert cpugpu.here("machine", "--beside", file).code == EXIT_USAGE
     assert cpugpu.here("machine", "--beside", "h100", "--device", "cpu").code == EXIT_USAGE
@@ -116,8 +114,7 @@ def test_without_a_gpu_or_with_a_simulated_reference_it_says_what_can_be_done(cp
 def test_of_200_hosts_three_faults_come_first(cpugpu, file, tmp_path, hosts):
     hosts |= {"n017": None, "n101": LINKED, "n155": {"gpu_ns_per_flop": 0.0001}}
     metrics = tmp_path / "gpus.prom"
-    done = cpugpu.here("fleet", "machine", *MANY, "--beside", file, "--metrics", metrics)
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu.here("fleet", "machine", *MANY, "--beside", file, "--metrics", metrics, code=EXIT_CASES_FAILED)
     lines = done.out.splitlines()
     assert lines[0].startswith("SIMULATED")
     assert lines[1].startswith("fail n017: no python: No interpreter on n017.")

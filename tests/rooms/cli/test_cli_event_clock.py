@@ -13,8 +13,7 @@ RUN = ("run", "matmul", "--size", "64,1024", "--rounds", "6", "--simulate")
 @pytest.mark.parametrize("wrong", ["slow5", "hang"])
 def test_a_run_has_latency_and_winners_and_names_the_reason(cpugpu, tmp_path, wrong, words):
     file = tmp_path / "run.json"
-    done = cpugpu.here(*RUN, f"event_clock={wrong}", "--export", file)
-    assert done.code == EXIT_OK
+    done = cpugpu.here(*RUN, f"event_clock={wrong}", "--export", file, code=EXIT_OK)
     assert "cold kernels" in done.out, "a column of dashes, not a missing column"
     words([line for line in done.out.splitlines() if "kernel times" in line])
     (run,) = json.loads(file.read_text())["runs"]
@@ -39,8 +38,7 @@ def test_a_sound_clock_is_in_the_export_and_nothing_is_said(cpugpu, tmp_path):
 
 def test_the_card_and_doctor_say_what_the_check_found(cpugpu, words):
     for simulated in ("default", "gpus=2,event_clock=back"):
-        card = cpugpu.here("machine", "--simulate", simulated, "--measure", "--no-save")
-        assert card.code == EXIT_OK
+        card = cpugpu.here("machine", "--simulate", simulated, "--measure", "--no-save", code=EXIT_OK)
         words([line for line in card.out.replace("\n1.20", " 1.20").splitlines() if "event clock" in line])
         told = [json.loads(line) for line in cpugpu.here("doctor", "--simulate", simulated, "--json").out.splitlines()]
         (finding,) = [each for each in told if each["check"] == "cuda.clock"]

@@ -125,8 +125,7 @@ def tags(cpugpu, run):
 
 
 def test_rm_deletes_all_that_are_named_or_none(four, words):
-    done = four.here("rm", "1", "99")
-    assert done.code == EXIT_USAGE
+    done = four.here("rm", "1", "99", code=EXIT_USAGE)
     assert "'99'" in done.err
     assert numbers(four.here("history", "--json")) == [4, 3, 2, 1]
     words(four.here("rm", "1", "r2", "1").out)
@@ -136,8 +135,7 @@ def test_rm_deletes_all_that_are_named_or_none(four, words):
 def test_a_baselines_run_is_deleted_only_by_force(four):
     with four.store() as store:
         store.set_baseline("main", "s0")
-    done = four.here("rm", "2", "4")
-    assert done.code == EXIT_USAGE
+    done = four.here("rm", "2", "4", code=EXIT_USAGE)
     assert "Run 2 " in done.err
     assert "'main'" in done.err
     assert len(numbers(four.here("history", "--json"))) == 4
@@ -166,8 +164,7 @@ def test_merge_brings_runs_of_another_machine_once(four, tmp_path, words):
         words(four.here("history", "merge", other).out)
     assert numbers(four.here("history", "--filter", "node7", "--json")) == [5]
     other.write_text("x = 1\n")
-    refused = four.here("history", "merge", other)
-    assert refused.code == EXIT_USAGE
+    refused = four.here("history", "merge", other, code=EXIT_USAGE)
     assert f"{other} is not a database. It was not changed. Choose another file.\n" in refused.err
 
 
@@ -175,8 +172,7 @@ def test_a_baseline_of_another_database_is_refused_with_the_command_that_brings_
     other = tmp_path / "other.db"
     with closing(Store.open(other)) as store:
         save(store, 7, "matmul")
-    done = four.here("baseline", "main", f"{other}:1")
-    assert done.code == EXIT_USAGE
+    done = four.here("baseline", "main", f"{other}:1", code=EXIT_USAGE)
     command = f"cpugpu-tui history merge {other}"
     assert done.err == (
         f"cpugpu-tui: A baseline names a run of the history, not of {other}. Copy its runs with `{command}`.\n"
@@ -187,11 +183,9 @@ def test_a_baseline_of_another_database_is_refused_with_the_command_that_brings_
 def test_a_damaged_history_is_kept_aside_by_the_next_run_and_it_says_so(four):
     content = four.database.read_bytes()
     four.database.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
-    listed = four.here("history")
-    assert listed.code == EXIT_UNFIT
+    listed = four.here("history", code=EXIT_UNFIT)
     assert f"{four.database} is damaged" in listed.err
-    ran = four("run", "matmul", "--size", "64", "--rounds", "3", "--simulate", "default")
-    assert ran.code == 0
+    ran = four("run", "matmul", "--size", "64", "--rounds", "3", "--simulate", "default", code=0)
     assert numbers(four.here("history", "--json")) == [1]
     (aside,) = four.database.parent.glob("*.damaged-*")
     assert aside.name in ran.out + ran.err

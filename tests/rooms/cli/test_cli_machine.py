@@ -56,8 +56,7 @@ def test_without_a_gpu_the_card_says_why_and_asked_for_one_it_fails_without_a_ca
 
 
 def test_without_a_history_it_measures_shows_and_says_so(cpugpu):
-    done = cpugpu.here(*SIMULATED, "--db", cpugpu.database.parent / "typo" / "results.db")
-    assert done.code == EXIT_UNFIT
+    done = cpugpu.here(*SIMULATED, "--db", cpugpu.database.parent / "typo" / "results.db", code=EXIT_UNFIT)
     assert "simulated CPU" in done.out
     assert done.err.startswith("Not saved: ")
 
@@ -80,7 +79,6 @@ def test_a_busy_machine_is_named_although_its_rates_were_not_measured(cpugpu, mo
         return (), state, EXIT_UNFIT
 
     monkeypatch.setattr(machine, "measured", disturbed)
-    done = cpugpu.here(*SIMULATED, "--measure", "--no-save")
-    assert done.code == EXIT_UNFIT
+    done = cpugpu.here(*SIMULATED, "--measure", "--no-save", code=EXIT_UNFIT)
     for word in ("simulated CPU", "simulated GPU", "not measured"):
         assert word in done.out

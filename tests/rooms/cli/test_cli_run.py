@@ -67,8 +67,7 @@ def test_what_was_shown_is_what_was_saved(cpugpu):
 
 
 def test_without_a_terminal_the_app_is_run_quick(cpugpu, words):
-    done = cpugpu(CPUGPU_SIMULATE=FAST)
-    assert done.code == EXIT_OK
+    done = cpugpu(CPUGPU_SIMULATE=FAST, code=EXIT_OK)
     words(done.err)
     assert "2,048" in done.out
 
@@ -86,8 +85,7 @@ def test_a_heading_without_a_device_has_no_empty_part(cpugpu):
 
 
 def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu):
-    done = cpugpu.here(*RUN, "--size", "64", "--no-save")
-    assert done.code == EXIT_OK
+    done = cpugpu.here(*RUN, "--size", "64", "--no-save", code=EXIT_OK)
     assert not cpugpu.database.exists()
     assert "Saved" not in done.out
 
@@ -103,11 +101,9 @@ def test_repeats_are_runs_of_one_series(cpugpu):
 
 
 def test_a_thread_may_run_the_kernels_and_the_run_says_so(cpugpu):
-    done = cpugpu(*RUN, "--size", "64,128", "--worker", "thread")
-    assert done.code == EXIT_OK
+    done = cpugpu(*RUN, "--size", "64,128", "--worker", "thread", code=EXIT_OK)
     assert "worker: thread" in done.out
     started = cpugpu.here("show", "latest", "--json").events[0]
-    assert isinstance(started, RunStarted)
     assert started.environment["worker"] == "thread"
 
 
@@ -116,7 +112,6 @@ def test_another_environments_torch_times_the_real_cpu(cpugpu, torch_python, wor
     done = cpugpu("run", "--device", "cpu", "--size", "16,32", "--rounds", 1, "--python", torch_python, "--json")
     assert (done.code, done.err) == (EXIT_OK, "")
     started = done.events[0]
-    assert isinstance(started, RunStarted)
     assert started.environment["interpreter"] == str(torch_python)
     assert started.environment["torch"]
     for row in folded(done.events).rows.values():
@@ -196,7 +191,6 @@ def run_on_a_terminal(cpugpu, *arguments):
     ours, theirs = pty.openpty()
     with cpugpu.start(*arguments, stderr=theirs) as process:
         os.close(theirs)
-        assert process.stdout is not None
         painted = b""
         out: list[bytes] = []
         # Meanwhile, because 64 kB of unread events would stop the run.

@@ -112,6 +112,5 @@ def test_a_filter_may_have_any_number_of_words_and_tags(cpugpu):
 
 
 def test_a_long_argument_is_not_repeated_in_full(cpugpu):
-    done = cpugpu.here("machine", "--simulate", FAST, "--python", "a" * 100_000)
-    assert done.code == EXIT_USAGE
+    done = cpugpu.here("machine", "--simulate", FAST, "--python", "a" * 100_000, code=EXIT_USAGE)
     assert len(done.err) < 3_000

@@ -59,8 +59,7 @@ def test_json_holds_the_sentences_and_what_they_rest_on(history):
 @pytest.mark.usefixtures("agents_here")
 def test_a_survey_of_two_models_has_sentences_for_each(cpugpu, tmp_path):
     simulate = ("--simulate", f"{FAST},gpus=2,other_gpus=1")
-    done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--device", "cuda", *simulate)
-    assert done.code == EXIT_OK
+    done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--device", "cuda", *simulate, code=EXIT_OK)
     for gpu in ("cuda:0", "cuda:1"):
         assert len(re.findall(rf"^{gpu}: .*\.$", done.out, re.MULTILINE)) == 2
         assert re.search(rf"^fft on {gpu} ", done.out, re.MULTILINE)
@@ -76,8 +75,7 @@ def test_a_survey_of_two_models_has_sentences_for_each(cpugpu, tmp_path):
 
 
 def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu):
-    done = cpugpu("survey", "--only", "fft,sort", "--simulate", f"{FAST},oom_size=100")
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu("survey", "--only", "fft,sort", "--simulate", f"{FAST},oom_size=100", code=EXIT_CASES_FAILED)
     assert re.search(r"fft 100 .*Needs \d.*free", done.out)
     assert re.search(r"sort 100 .*Needs \d.*free", done.out)
     assert not re.search(r"fft 1 ", done.out)
@@ -88,8 +86,7 @@ def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu):
 def test_equal_devices_have_no_winner_in_any_face(cpugpu, tmp_path):
     pytest.importorskip("matplotlib")
     equal = "cpu_overhead_ns=200000,launch_ns=200000,sync_ns=0,kernel_overhead_ns=0,gpu_bytes_per_ns=20,drift=0"
-    done = cpugpu("survey", "--only", "fft,sort", "--simulate", equal, "--export", tmp_path / "x.html")
-    assert done.code == EXIT_OK
+    done = cpugpu("survey", "--only", "fft,sort", "--simulate", equal, "--export", tmp_path / "x.html", code=EXIT_OK)
     assert {*"".join(rows_of(done.out).values())} <= {"?", "·"}
     assert not re.search("(GPU|copies), faster", done.out)
     open_words = "(equal at every size timed|unclear)"
@@ -105,8 +102,7 @@ def test_a_stopped_survey_goes_on(history, cpugpu):
         other.execute("PRAGMA foreign_keys = ON")
         other.execute("DELETE FROM case_result WHERE case_key LIKE 'sort/%' OR case_key LIKE 'matmul/default/32/%'")
         other.execute("UPDATE run SET status = 'interrupted', finished = NULL, finished_wall_ns = NULL")
-    done = cpugpu("survey", "--resume")
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu("survey", "--resume", code=EXIT_OK)
     assert set(rows_of(done.out)) == set(SOME.split(","))
     with cpugpu.store() as store:
         assert [run.status for run in store.runs()] == ["interrupted", "done"]
@@ -116,8 +112,7 @@ def test_a_stopped_survey_goes_on(history, cpugpu):
 
 def test_all_adds_the_second_set_and_only_names_either(cpugpu):
     small = ("--simulate", "default", "--no-save", "--json")
-    named = cpugpu("survey", "--only", "topk,fft", *small)
-    assert named.code == EXIT_OK
+    named = cpugpu("survey", "--only", "topk,fft", *small, code=EXIT_OK)
     plan = next(event.plan for event in named.events if isinstance(event, RunStarted))
     assert (plan.name, {case.workload for case in plan.cases}) == (SURVEY_ALL, {"topk", "fft"})
     both = build_plan(PlanRequest((SURVEY_ALL,)))

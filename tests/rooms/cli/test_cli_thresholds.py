@@ -68,17 +68,14 @@ def test_workloads_and_code_are_measured_together(measured, words):
 
 
 def test_a_saved_run_gives_the_same_file(file, cpugpu, words):
-    made = cpugpu.here("thresholds", "make", "--run", "latest", "-o", "again.json")
-    assert made.code == errors.EXIT_OK, made.err
+    cpugpu.here("thresholds", "make", "--run", "latest", "-o", "again.json", code=errors.EXIT_OK)
     assert Path("again.json").read_text() == file.read_text()
     printed = cpugpu.here("thresholds", "make", "--run", "latest", "--out", "-", "--format", "env")
     assert printed.out == cpugpu.here("thresholds", "show", "--format", "env").out
-    named = cpugpu.here("thresholds", "make", "--run", "latest", "--out", "new.h")
-    assert named.code == errors.EXIT_OK
+    cpugpu.here("thresholds", "make", "--run", "latest", "--out", "new.h", code=errors.EXIT_OK)
     assert Path("new.h").read_text() == cpugpu.here("thresholds", "show", "--format", "c").out
     for more in (("matmul",), ("--dtype", "float64"), ("--simulate", "default")):
-        refused = cpugpu.here("thresholds", "make", *more, "--run", "latest")
-        assert refused.code == errors.EXIT_USAGE
+        refused = cpugpu.here("thresholds", "make", *more, "--run", "latest", code=errors.EXIT_USAGE)
         words(refused.err)
 
 
@@ -125,8 +122,7 @@ def test_an_older_file_must_be_of_this_machine_and_of_the_same_operations(file, 
 )  # fmt: skip
 @pytest.mark.usefixtures("file")
 def test_what_cannot_be_made_is_refused(arguments, cpugpu, words):
-    done = cpugpu.here("thresholds", "make", *arguments, *STEADY)
-    assert done.code == errors.EXIT_USAGE
+    done = cpugpu.here("thresholds", "make", *arguments, *STEADY, code=errors.EXIT_USAGE)
     words(done.err)
 
 
@@ -137,12 +133,10 @@ def test_without_a_core_for_each_thread_the_reason_is_said(cpugpu):
 
 
 def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file, cpugpu):
-    done = cpugpu.here("export", "latest", "--out", "my-thresholds.json")
-    assert done.code == errors.EXIT_OK, done.err
+    cpugpu.here("export", "latest", "--out", "my-thresholds.json", code=errors.EXIT_OK)
     assert Path("my-thresholds.json").read_text() == file.read_text()
     assert cpugpu.here("run", "softmax", "--find-crossover", "--size", "64,4096", *STEADY).code == errors.EXIT_OK
-    done = cpugpu.here("export", "1", "2", "--out", "my-thresholds.json")
-    assert done.code == errors.EXIT_OK, done.err
+    cpugpu.here("export", "1", "2", "--out", "my-thresholds.json", code=errors.EXIT_OK)
     assert {each.operation for each in entries(Path("my-thresholds.json")).entries} == {"matmul", "gemm", "softmax"}
 
 
@@ -152,8 +146,7 @@ def test_an_imported_run_with_a_path_in_a_name_is_refused(file, cpugpu, tmp_path
     (run_id,) = set(re.findall(r"\"run_id\":\"([^\"]+)\"", text))
     Path("run.ndjson").write_text(text.replace(run_id, "0" * len(run_id)))
     assert cpugpu.here("import", "run.ndjson").code == errors.EXIT_OK
-    done = cpugpu.here("thresholds", "make", "--run", "latest")
-    assert done.code == errors.EXIT_USAGE
+    done = cpugpu.here("thresholds", "make", "--run", "latest", code=errors.EXIT_USAGE)
     words(done.err)
 
 
@@ -166,8 +159,7 @@ def test_a_stopped_run_writes_nothing(file, cpugpu, monkeypatch, words):
         return ran(session, *rest)
 
     monkeypatch.setattr(measuring, "watched", stopped)
-    done = cpugpu.here("thresholds", "make", "softmax", *STEADY)
-    assert done.code == errors.EXIT_INTERRUPTED
+    done = cpugpu.here("thresholds", "make", "softmax", *STEADY, code=errors.EXIT_INTERRUPTED)
     assert file.read_text() == before
     words(done.err.splitlines()[-1])
 
@@ -195,19 +187,16 @@ def test_a_closed_terminal_leaves_the_file_as_it_is(file, cpugpu, monkeypatch):
 
 def test_a_stopped_verification_tells_what_it_found(file, cpugpu, monkeypatch, words):
     monkeypatch.setattr(measuring, "save_rest", lambda _, code: errors.EXIT_INTERRUPTED)
-    done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
-    assert done.code == errors.EXIT_INTERRUPTED
+    done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY, code=errors.EXIT_INTERRUPTED)
     words([*done.out.splitlines()[-1:], done.err])
 
 
 @pytest.mark.usefixtures("agents_here")
 def test_verify_prints_the_regret(file, cpugpu, words):
-    done = cpugpu.here("thresholds", "verify", *STEADY)
-    assert done.code == errors.EXIT_OK, done.err
+    done = cpugpu.here("thresholds", "verify", *STEADY, code=errors.EXIT_OK)
     words([*done.out.splitlines()[-1:], done.err])
     before = entries(file).entries[2:]
-    done = cpugpu.here("thresholds", "verify", "thresholds.json", *GEMM, *STEADY, "--json")
-    assert done.code == errors.EXIT_OK, done.err
+    done = cpugpu.here("thresholds", "verify", "thresholds.json", *GEMM, *STEADY, "--json", code=errors.EXIT_OK)
     *found, whole = done.objects
     assert [each["operation"] for each in found] == ["gemm", "gemm"]
     assert whole["kept"]
@@ -223,8 +212,7 @@ def test_verify_prints_the_regret(file, cpugpu, words):
 def test_verify_fails_a_file_that_chooses_wrongly(file, cpugpu, words):
     text = file.read_text()
     rewritten(file, faster=[["cuda", 16, 2048]], equal=[])
-    done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
-    assert done.code == errors.EXIT_CASES_FAILED
+    done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY, code=errors.EXIT_CASES_FAILED)
     assert done.out.splitlines()[-1].endswith("not passed.")
     file.write_text(text)
     rewritten(file, faster=[["cpu", 16, 17], ["cuda", 1024, 2048]])
@@ -247,8 +235,7 @@ def test_a_threshold_that_failed_is_made_again_and_the_others_are_kept(file, cpu
     for each in document["thresholds"][:2]:
         each.update(faster=[["cuda", 16, 2048]], equal=[])
     file.write_text(json.dumps(document))
-    failed = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
-    assert failed.code == errors.EXIT_CASES_FAILED
+    failed = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY, code=errors.EXIT_CASES_FAILED)
     (command,) = {*re.findall(r"`cpugpu-tui (.*?)`", failed.err)}
     verified = {*entries(file).entries[1].timed}
     assert verified > {*before["matmul"].timed}, "the sizes of the verification are in the file"
@@ -259,8 +246,7 @@ def test_a_threshold_that_failed_is_made_again_and_the_others_are_kept(file, cpu
     assert {*after[1].timed} >= verified
     assert cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY).code == errors.EXIT_OK
     for wrong in (("-o", "missing.json"), ("-o", "new.env")):
-        refused = cpugpu.here("thresholds", "make", "matmul", "--add", *wrong, *STEADY)
-        assert refused.code == errors.EXIT_USAGE
+        refused = cpugpu.here("thresholds", "make", "matmul", "--add", *wrong, *STEADY, code=errors.EXIT_USAGE)
         words(refused.err)
 
 
@@ -287,8 +273,7 @@ def test_without_names_the_whole_catalogue_is_measured(cpugpu, tmp_path, monkeyp
         raise errors.UnfitError("enough")
 
     monkeypatch.setattr(measuring, "run_plan", stop)
-    done = cpugpu.here("thresholds", "make", *STEADY, "-o", tmp_path / "new.json")
-    assert done.code == errors.EXIT_UNFIT
+    cpugpu.here("thresholds", "make", *STEADY, "-o", tmp_path / "new.json", code=errors.EXIT_UNFIT)
     (plan,) = planned
     assert plan.search is not None
     assert {case.dtype for case in plan.cases} == {"float32"}

@@ -93,14 +93,12 @@ def test_only_commands_that_take_presets_name_them_in_defaults():
 
 
 def test_a_wrong_variable_is_named(cpugpu):
-    done = cpugpu("run", "matmul", "--no-save", CPUGPU_CASE_TIMEOUT="soon")
-    assert done.code == EXIT_USAGE
+    done = cpugpu("run", "matmul", "--no-save", CPUGPU_CASE_TIMEOUT="soon", code=EXIT_USAGE)
     assert "CPUGPU_CASE_TIMEOUT 'soon'" in done.err
 
 
 def test_an_unknown_command_of_config_names_the_file_to_edit(cpugpu):
-    refused = cpugpu("config", "set", "theme", "slate")
-    assert refused.code == EXIT_USAGE
+    refused = cpugpu("config", "set", "theme", "slate", code=EXIT_USAGE)
     assert cpugpu("config", "path").out.strip() in refused.err
 
 

@@ -77,7 +77,6 @@ def test_two_percent_are_found_and_every_run_is_in_the_history(told_of_2_percent
     assert told["bands"] == {"latency": 0.007, "device": 0.005}
     assert told["placebo"]["moved"] is False  # type: ignore[index]
     duet = told["duet"]
-    assert isinstance(duet, dict)
     assert duet["start_up_s"] > duet["timing_s"] > 0
     started = [event for event in done.events if isinstance(event, RunStarted)]
     assert len(started) == 2 * duet["pairs"]
@@ -109,16 +108,14 @@ def test_the_events_of_a_run_stay_together(told_of_2_percent):
 
 def test_equal_cases_are_the_same_and_one_that_kills_its_agent_is_said_once_and_not_tried_again(cpugpu, both, words):
     simulated = f"{SIMULATED},crash_size=64"
-    done = cpugpu.here("run", "matmul", "--size", "64,2048", "--simulate", simulated, *both)
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu.here("run", "matmul", "--size", "64,2048", "--simulate", simulated, *both, code=EXIT_CASES_FAILED)
     assert done.err.count("matmul/default/64/") == 2, "once for each side"
     assert "NOT COMPARABLE: crashed in the base series and crashed in the new series" in done.out
     assert done.out.count("SAME") == 4, "three verdicts, and the sentence that explains them"
     assert re.search(r"5 pairs +SAME", done.out)
     words(re.sub(r"\d+:\d\d", "TIME", done.out.splitlines()[-1]))
     words(next(line for line in done.out.splitlines() if line.startswith("SAME means")))
-    only = cpugpu.here("run", "matmul", "--size", "64", "--simulate", simulated, *both)
-    assert only.code == EXIT_CASES_FAILED
+    only = cpugpu.here("run", "matmul", "--size", "64", "--simulate", simulated, *both, code=EXIT_CASES_FAILED)
     words(re.sub(r"/\S+/(old|new)( \(run \d+\))?", r"\1", only.err))
 
 
@@ -135,8 +132,7 @@ def test_max_seconds_is_obeyed_while_the_agents_start(cpugpu, tmp_path, words):
     """A limit of 3 s let 56 s pass while three agents imported torch."""
     asleep = interpreter(tmp_path / "asleep", "exec sleep 600")
     done = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", asleep, "--python", asleep, "--max-seconds", "0.5",
-                       "--json")  # fmt: skip
-    assert done.code == EXIT_CASES_FAILED
+                       "--json", code=EXIT_CASES_FAILED)  # fmt: skip
     assert isinstance(done.events[-1], RunFinished)
     words(done.err)
 
@@ -164,16 +160,14 @@ def test_ctrl_c_stops_both_and_one_side_is_not_resumed(cpugpu, both, words):
     assert b"SAME" not in out
     with cpugpu.store() as store:
         assert {run.status for run in store.runs(9)} == {"stopped"}
-    refused = cpugpu.here("run", "--resume", "1")
-    assert refused.code == EXIT_USAGE
+    refused = cpugpu.here("run", "--resume", "1", code=EXIT_USAGE)
     words(refused.err)
     assert cpugpu.here("run", "--resume").code == EXIT_USAGE
 
 
 @pytest.mark.usefixtures("agents_here")
 def test_a_side_that_differs_from_itself_takes_every_word_back(cpugpu, both, words):
-    printed = cpugpu.here(*RUN, "--simulate", RESTLESS, *both)
-    assert printed.code == EXIT_UNFIT
+    printed = cpugpu.here(*RUN, "--simulate", RESTLESS, *both, code=EXIT_UNFIT)
     assert printed.out.count("UNDECIDED") == 4, "three verdicts, and the sentence that explains them"
     for line in printed.out.splitlines()[-3:-1]:
         words(line)

@@ -18,8 +18,7 @@ RUN = ("run", "matmul", "--size", "16,256", "--rounds", "5")
 
 
 def make_series(cpugpu, simulated=SIMULATED, runs=5):
-    done = cpugpu.here(*RUN, "--simulate", simulated, "--repeat", runs)
-    assert done.code == EXIT_OK, done.err
+    cpugpu.here(*RUN, "--simulate", simulated, "--repeat", runs, code=EXIT_OK)
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +113,7 @@ def test_a_band_decides_what_is_the_same_for_each_time(slowed):
 
 
 def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based):
-    failing = based.here(*RUN, "--simulate", f"{SIMULATED},mismatch_size=16", "--repeat", 3)
-    assert failing.code == EXIT_CASES_FAILED
+    based.here(*RUN, "--simulate", f"{SIMULATED},mismatch_size=16", "--repeat", 3, code=EXIT_CASES_FAILED)
     out = based.here("compare", "main", "latest").out
     assert "NOT COMPARABLE: mismatch" in out
 
@@ -141,8 +139,7 @@ def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based):
     ids=" ".join,
 )
 def test_wrong_arguments_are_one_line_and_exit_code_2(based, arguments, words):
-    done = based.here(*arguments)
-    assert done.code == EXIT_USAGE
+    done = based.here(*arguments, code=EXIT_USAGE)
     words(done.err)
 
 
@@ -162,8 +159,7 @@ def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based, word
 @pytest.mark.usefixtures("agents_here")
 def test_a_gate_that_differs_from_itself_neither_passes_nor_fails(based, tmp_path, words):
     summary = tmp_path / "gate.md"
-    done = based.here("gate", "--simulate", f"{SLOW},placebo_factor=1.2", "--summary", summary)
-    assert done.code == EXIT_UNFIT
+    done = based.here("gate", "--simulate", f"{SLOW},placebo_factor=1.2", "--summary", summary, code=EXIT_UNFIT)
     assert not {"PASSED", "SLOWER"} & set(done.out.split())
     words("\n".join(done.out.splitlines()[-3:]))
     assert "The placebo moved" in summary.read_text()
@@ -173,8 +169,7 @@ def test_a_gate_that_differs_from_itself_neither_passes_nor_fails(based, tmp_pat
 def test_what_is_slower_by_more_than_the_limit_does_not_pass(based, tmp_path, words):
     junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
     files = ("--junit", junit, "--summary", summary)
-    done = based.here("gate", "--simulate", SLOW, *files)
-    assert done.code == EXIT_CHECK_FAILED
+    done = based.here("gate", "--simulate", SLOW, *files, code=EXIT_CHECK_FAILED)
     verdict = done.out.splitlines()[-1]
     words(verdict)
     suite = ElementTree.parse(junit).getroot()
@@ -223,30 +218,26 @@ def test_cases_that_time_ran_out_for_are_4_and_those_that_were_not_asked_for_are
     with closing(sqlite3.connect(cpugpu.database)) as other, other:
         # As --max-seconds leaves a run that took too long.
         other.execute("UPDATE case_result SET status = 'skipped' WHERE run_number > 5 AND case_key LIKE '%/256/%'")
-    late = cpugpu.here("gate", "--baseline", "1", "--new", "latest", "--json")
-    assert late.code == EXIT_UNFIT
+    late = cpugpu.here("gate", "--baseline", "1", "--new", "latest", "--json", code=EXIT_UNFIT)
     (told,) = late.objects
     (why,) = {each["why"] for each in told["verdicts"] if each["verdict"] == "UNDECIDED"}
     assert "skipped" in why
     words(told["says"])
     assert cpugpu.here("run", "matmul", "--size", "16", "--rounds", "5", "--simulate", f"{SIMULATED},seed=70",
                        "--repeat", 5).code == EXIT_OK  # fmt: skip
-    fewer = cpugpu.here("gate", "--baseline", "1", "--new", "latest")
-    assert fewer.code == EXIT_OK
+    fewer = cpugpu.here("gate", "--baseline", "1", "--new", "latest", code=EXIT_OK)
     words(fewer.out.splitlines()[-1])
 
 
 def test_a_case_that_fails_where_the_baseline_has_times_is_3(based):
-    done = based.here("gate", "--simulate", f"{SIMULATED},error_size=16")
-    assert done.code == EXIT_CASES_FAILED
+    done = based.here("gate", "--simulate", f"{SIMULATED},error_size=16", code=EXIT_CASES_FAILED)
     assert "FAILED: error" in done.out
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("agents_here")
 def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(based, words):
-    done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0")
-    assert done.code == EXIT_UNFIT
+    done = based.here("gate", "--simulate", f"{SIMULATED},gpus=0", code=EXIT_UNFIT)
     words(done.err)
     with based.store() as store:
         assert len(store.runs()) == 6
@@ -269,8 +260,7 @@ def test_of_a_search_only_the_sizes_are_run_that_every_run_of_the_baseline_has(c
     made = cpugpu.here("run", "matmul", "--find-crossover", "--size", "16,256", "--simulate", SIMULATED, "--repeat", 5)
     assert made.code == EXIT_OK, made.err
     assert cpugpu.here("baseline", "main", "1").code == EXIT_OK
-    done = cpugpu.here("gate")
-    assert done.code == EXIT_OK, done.out
+    cpugpu.here("gate", code=EXIT_OK)
     with cpugpu.store() as store:
         plan = store.load(store.find("latest"))[0].plan  # type: ignore[attr-defined]
     assert plan.search is None

@@ -40,8 +40,7 @@ def test_json_has_the_change_that_shows_by_runs(cpugpu):
 
 
 def test_it_needs_two_runs_and_leaves_out_what_failed(cpugpu, words):
-    refused = cpugpu.here("noise", "--repeat", "1")
-    assert refused.code == EXIT_USAGE
+    refused = cpugpu.here("noise", "--repeat", "1", code=EXIT_USAGE)
     words(refused.err)
     failed = cpugpu.here("noise", "--simulate", f"{QUIET},error_size=64", "--repeat", "2")
     assert "matmul 512" in failed.out

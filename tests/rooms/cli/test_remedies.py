@@ -96,8 +96,7 @@ def test_a_command_in_quotes_is_no_statement(cpugpu):
 )  # fmt: skip
 def test_the_remedy_of_a_failed_row_stands_below_the_table(code, remedy, cpugpu):
     """The app showed it; the table of `time` said only what was wrong."""
-    done = cpugpu.here("time", *code, "--n", "8,16", "--worker", "thread", "--no-ceilings")
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu.here("time", *code, "--n", "8,16", "--worker", "thread", "--no-ceilings", code=EXIT_CASES_FAILED)
     assert done.out.count(remedy) == 1
     assert remedy in cpugpu.here("show", "latest").out
 

@@ -28,7 +28,6 @@ def plan_of(names, seed, limit_s):
     """Return what `thresholds make` plans for these workloads."""
     asked = PlanRequest(("survey",), only=names, full=True, devices=DEVICES, simulation=Simulation(seed=seed))
     plan = build_plan(asked)
-    assert plan.search is not None
     return replace(plan, budget_s=BUDGET_S, search=replace(plan.search, limit_s=limit_s))
 
 

@@ -37,8 +37,7 @@ def with_baseline(tmp_path_factory):
 @pytest.mark.slow
 def test_a_fleet_as_fast_as_its_baseline_passes(cpugpu, with_baseline):
     cpugpu.take_over(with_baseline)
-    outcome = cpugpu("fleet", "gate", *LOCAL, "n1,n2", "--simulate", f"{MACHINE},gpus=2")
-    assert outcome.code == EXIT_OK, outcome.out + outcome.err
+    outcome = cpugpu("fleet", "gate", *LOCAL, "n1,n2", "--simulate", f"{MACHINE},gpus=2", code=EXIT_OK)
     assert "Passed: none of 4 " in outcome.out
     assert len(cpugpu.here("history", "--json").objects) == 5 + 10
 
@@ -48,9 +47,8 @@ def test_slow_gpus_are_named_in_every_report(cpugpu, with_baseline, tmp_path):
     junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
     outcome = cpugpu(
         "fleet", "gate", *LOCAL, "n1", "--simulate", f"{MACHINE},gpu_ns_per_flop=0.0001", "--json",
-        "--junit", junit, "--summary", summary,
+        "--junit", junit, "--summary", summary, code=EXIT_CHECK_FAILED,
     )  # fmt: skip
-    assert outcome.code == EXIT_CHECK_FAILED
     (told,) = outcome.objects
     assert told["verdict"] == SLOWER
     assert "n1 cuda:0" in told["says"]
@@ -73,7 +71,7 @@ def test_one_file_cannot_be_both_reports(cpugpu, tmp_path):
     outcome = cpugpu.here(
         "fleet", "gate", "-w", "n1", "--baseline", "main", "--junit", report, "--summary", tmp_path / "." / "gate.txt"
     )
-    assert outcome.code == EXIT_USAGE
+    assert outcome.code == EXIT_USAGE, outcome.err
     assert "Give each its own file." in outcome.err
     assert not report.exists()
 
@@ -127,9 +125,7 @@ def test_each_gpu_is_compared_with_the_baseline_of_its_model(words):
     gpus = {"n1": {"cuda:0": "H200", "cuda:1": "H200"}, "n2": {"cuda:0": "A100", "cuda:1": "H200"}}
     factors = {("n2", "cuda:0"): 3.0, ("n1", "cuda:1"): 1.2}
     gate = judge_fleet(fleet_of(gpus, factors), [baseline("b1", "H200", 1.0), baseline("b2", "A100", 3.0)], LIMITS)
-    assert outcomes(gate) == {
-        "n1 cuda:0": PASSED, "n1 cuda:1": SLOWER, "n2 cuda:0": PASSED, "n2 cuda:1": PASSED,
-    }  # fmt: skip
+    assert outcomes(gate) == {"n1 cuda:0": PASSED, "n1 cuda:1": SLOWER, "n2 cuda:0": PASSED, "n2 cuda:1": PASSED}
     assert gate.verdict == SLOWER
     words(fleet_gate_sentence(gate))
 

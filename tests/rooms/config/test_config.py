@@ -44,8 +44,7 @@ summary = "one product"
 
 def run(cpugpu, *arguments, **environment):
     """Run something small; return what it began with."""
-    done = cpugpu("run", *arguments, "--simulate", FAST, "--json", **environment)
-    assert done.code == 0, done.err
+    done = cpugpu("run", *arguments, "--simulate", FAST, "--json", **environment, code=0)
     (started,) = [event for event in done.events if isinstance(event, RunStarted)]
     return started
 
@@ -149,8 +148,7 @@ def test_an_error_in_a_variable_names_it(cpugpu, monkeypatch, words, variable, v
     """It named the value alone, which may have been set long ago in another file."""
     environment = cpugpu.environment(**{variable: value})
     monkeypatch.setattr(cpugpu, "environment", lambda: environment)
-    done = cpugpu.here(*words)
-    assert done.code == EXIT_USAGE
+    done = cpugpu.here(*words, code=EXIT_USAGE)
     assert done.err.startswith(f"cpugpu-tui: {variable}: ")
 
 
@@ -235,8 +233,7 @@ def test_path_and_help_answer_beside_a_broken_file(write, cpugpu, words):
     assert (cpugpu.here("config", "path").out, cpugpu.here("--help").code) == (f"{path}\n", 0)
     assert cpugpu.here("run", "--help").code == 0
     for command in (("config", "show"), ("history",), ("run", "matmul"), ()):
-        done = cpugpu.here(*command)
-        assert done.code == 2
+        done = cpugpu.here(*command, code=2)
         assert done.err.startswith(f"cpugpu-tui: {path}, line 1: ")
         assert done.err.count("\n") == 1
     words(done.err.replace(str(path), "config.toml"))

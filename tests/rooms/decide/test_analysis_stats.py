@@ -115,7 +115,6 @@ def test_the_speedup_lies_in_its_interval(times):
         return
     assert comparison.low <= comparison.speedup * (1 + 1e-12)
     assert comparison.speedup <= comparison.high * (1 + 1e-12)
-    assert comparison.plus_minus is not None
     assert comparison.plus_minus >= 0
 
 
@@ -147,8 +146,6 @@ def test_the_speedup_is_the_quotient_of_the_two_times(times, more):
     """Even if one device has rounds that the other lacks."""
     cpu_ns, gpu_ns = times[0] | more, times[1]
     comparison, cpu, gpu = compare(cpu_ns, gpu_ns), typical_ns(cpu_ns), typical_ns(gpu_ns)
-    assert cpu is not None
-    assert gpu is not None
     assert comparison.speedup == pytest.approx(cpu / gpu, rel=1e-9)
 
 
@@ -167,7 +164,6 @@ def test_no_winner_stands_beside_an_interval_that_reaches_equality(rounds):
     for _ in range(500):
         cpu, gpu = ({r: random_.lognormvariate(mean, 0.08) for r in range(rounds)} for mean in (0.12, 0.0))
         found = compare(cpu, gpu, RUN)
-        assert found.plus_minus is not None
         if found.verdict == GPU_WINS:
             winners += 1
             assert found.speedup / (1 + found.plus_minus) > 1.0
@@ -180,7 +176,6 @@ def test_one_outlier_does_not_ruin_the_interval(rounds):
     noise = random.Random(2)
     cpu_ns, gpu_ns = noisy(noise, rounds, 0.05), noisy(noise, rounds, 0.02)
     quiet, loud = compare(cpu_ns, gpu_ns, RUN), compare(cpu_ns | {2: 3219.0}, gpu_ns, RUN)
-    assert loud.plus_minus is not None
     assert loud.plus_minus < 0.25
     assert loud.speedup == pytest.approx(quiet.speedup, rel=0.1)
 
@@ -196,8 +191,6 @@ def test_intervals_of_the_speedup_hold_the_truth(rounds, outliers, least):
         cpu_ns = noisy(noise, rounds, 0.05)
         cpu_ns |= {r: ns * noise.uniform(1.5, 3.0) for r, ns in cpu_ns.items() if noise.random() < outliers}
         found = compare(cpu_ns, noisy(noise, rounds, 0.02))
-        assert found.low is not None
-        assert found.high is not None
         held += found.low <= 1.0 <= found.high
     assert held >= 1000 * least
 
@@ -205,7 +198,6 @@ def test_intervals_of_the_speedup_hold_the_truth(rounds, outliers, least):
 def test_one_device_has_an_interval_too():
     noise = random.Random(4)
     found = plus_minus(noisy(noise, 8, 0.05), RUN)
-    assert found is not None
     assert 0.02 < found < 0.1
     assert plus_minus(dict.fromkeys(range(8), 7.0)) == pytest.approx(0.0, abs=1e-9)
     assert plus_minus({1: 5.0, 2: 5.1, 3: 5.2, 4: 5.3}) is None

@@ -100,8 +100,6 @@ def search(sizes, crossing, exponent, verdict, most=60):
         found = crossover(points)
         if size is None:
             return added, found
-        assert found.low is not None
-        assert found.high is not None
         assert found.low < size < found.high, "it lies strictly inside the bracket"
         assert size not in tried
         tried.append(size)
@@ -113,9 +111,6 @@ def test_without_noise_the_bracket_is_narrow_within_six_sizes(axis, place, expon
     crossing = planted(place, axis)
     added, found = search(grid(*axis), crossing, exponent if rises else -exponent, exact)
     assert added <= MOST_STEPS
-    assert found.ratio is not None
-    assert found.low is not None
-    assert found.high is not None
     assert found.ratio <= RATIO
     assert found.low <= crossing <= found.high
     assert found.point == pytest.approx(crossing, rel=1e-6)
@@ -199,11 +194,9 @@ def test_a_narrow_bracket_is_left_alone(low, high):
 def test_the_first_choice_lies_beside_the_level_point_on_the_longer_side():
     rising = [point(100, CPU_WINS, 100 / 120), point(1000, GPU_WINS, 1000 / 120)]
     size = next_size(rising, (100, 1000), RATIO)
-    assert size is not None
     assert 120 < size <= 126
     late = [point(100, CPU_WINS, 100 / 800), point(1000, GPU_WINS, 1000 / 800)]
     size = next_size(late, (100, 1000), RATIO)
-    assert size is not None
     assert 760 <= size < 800
 
 
@@ -226,7 +219,6 @@ def test_a_plateau_is_left_behind_in_a_few_steps():
     while (size := next_size(points, [each.size for each in points], RATIO)) is not None:
         points.append(point(size, GPU_WINS, 2.0) if size > 3000 else point(size, UNDECIDED, 0.96))
     found = crossover(points)
-    assert found.high is not None
     assert 3000 < found.high < 3500
     assert len(points) <= 14
 

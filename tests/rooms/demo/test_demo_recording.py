@@ -154,9 +154,8 @@ def test_a_bad_recording_is_told_in_one_sentence_and_what_to_do(name, tmp_path, 
 
 def test_a_file_that_unpacks_without_end_does_not_fill_the_memory(monkeypatch, words):
     monkeypatch.setattr("cpugpu_tui.demo.recording._MAX_PLAIN_BYTES", 1_000_000)
-    with pytest.raises(UsageError) as caught:
+    with words.of(UsageError):
         unpacked(gzip.compress(bytes(5_000_000)), "bomb")
-    words(str(caught.value))
 
 
 def test_every_sample_is_there(whole):

@@ -213,6 +213,5 @@ def test_memory_of_a_process_is_what_it_holds():
 @pytest.mark.slow
 def test_a_real_run_beside_its_app_gives_a_ratio():
     use = measure_app(None, None, time.monotonic() + 60.0, lambda _: None)
-    assert use.ratios is not None
     assert set(use.ratios) >= {"cpu"}
     assert use.agent.rss_bytes > use.app.rss_bytes

@@ -19,8 +19,7 @@ KEYS = ["check", "verdict", "found", "cause", "remedy"]
 
 
 def test_every_check_has_its_line_and_the_last_line_counts_them(cpugpu):
-    done = cpugpu.here(*SIMULATED)
-    assert done.code == EXIT_OK, done.out
+    done = cpugpu.here(*SIMULATED, code=EXIT_OK)
     lines = done.out.splitlines()
     found = [line.split()[:2] for line in lines if line.startswith(("ok ", "warn ", "fail ", "? "))]
     assert [name for _, name in found] == [check.name for check in CHECKS]
@@ -51,8 +50,7 @@ def test_a_made_up_gpu_does_not_stand_beside_the_driver_of_this_machine(cpugpu, 
 
 def test_a_failed_check_is_exit_code_one(cpugpu, tmp_path):
     (tmp_path / "letter.txt").write_text("Dear database,\n" * 20)
-    done = cpugpu.here(*SIMULATED, "--json", "--db", tmp_path / "letter.txt")
-    assert done.code == EXIT_CHECK_FAILED
+    done = cpugpu.here(*SIMULATED, "--json", "--db", tmp_path / "letter.txt", code=EXIT_CHECK_FAILED)
     (failed,) = (found for found in done.objects if found["verdict"] == "fail")
     assert failed["check"] == "history.file"
     assert failed["cause"]
@@ -60,8 +58,7 @@ def test_a_failed_check_is_exit_code_one(cpugpu, tmp_path):
 
 
 def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage_error(cpugpu, bare_python):
-    done = cpugpu.here("doctor", "--json", "--python", bare_python)
-    assert done.code == EXIT_CHECK_FAILED
+    done = cpugpu.here("doctor", "--json", "--python", bare_python, code=EXIT_CHECK_FAILED)
     (failed,) = (found for found in done.objects if found["verdict"] == "fail")
     assert failed["check"] == "torch"
     assert "ModuleNotFoundError" in failed["cause"]
@@ -92,8 +89,7 @@ def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
 
 
 def test_what_the_program_takes_is_measured_when_asked_for(cpugpu):
-    done = cpugpu.here("doctor", "--simulate", "noise=0.002", "--telemetry-cost", "--json")
-    assert done.code == EXIT_OK, done.out
+    done = cpugpu.here("doctor", "--simulate", "noise=0.002", "--telemetry-cost", "--json", code=EXIT_OK)
     measured = done.objects[len(CHECKS) :]
     assert [each["check"] for each in measured] == [
         "app.usage", "agent.usage", "terminal.bytes", "app.cost", "telemetry.usage", "telemetry.cost",
@@ -107,8 +103,7 @@ def test_what_the_program_takes_is_measured_when_asked_for(cpugpu):
 
 
 def test_no_time_to_measure_is_said_with_the_option_that_gives_more(cpugpu):
-    done = cpugpu.here(*SIMULATED, "--telemetry-cost", "--max-seconds", "1", "--json")
-    assert done.code == EXIT_CHECK_FAILED
+    done = cpugpu.here(*SIMULATED, "--telemetry-cost", "--max-seconds", "1", "--json", code=EXIT_CHECK_FAILED)
     found = {each["check"]: each for each in done.objects}
     assert found["app.usage"]["verdict"] == "fail"
     assert "--max-seconds" in found["app.usage"]["remedy"]

@@ -84,8 +84,7 @@ def test_a_library_without_any_function_fails(nvml_library, monkeypatch, tmp_pat
 def test_a_crash_of_the_drivers_library_takes_nothing_along(cpugpu, fake_nvml):
     fake_nvml.use()
     fake_nvml.set("crash:nvmlDeviceGetName", 1)
-    done = cpugpu.here("doctor", "--json")
-    assert done.code == EXIT_CHECK_FAILED
+    done = cpugpu.here("doctor", "--json", code=EXIT_CHECK_FAILED)
     found = {each["check"]: each for each in done.objects}
     assert "SIGSEGV" in found["driver"]["cause"]
     assert found["torch"]["verdict"] == "ok"

@@ -35,8 +35,7 @@ def test_the_latest_run_goes_to_stdout_as_json(saved):
 
 
 def test_the_name_of_the_file_says_the_format(saved, tmp_path):
-    done = saved.here("export", "1", "2026010", "2", "-o", tmp_path / "x.csv")
-    assert done.code == EXIT_USAGE  # an ambiguous beginning
+    done = saved.here("export", "1", "2026010", "2", "-o", tmp_path / "x.csv", code=EXIT_USAGE)
     done = saved.here("export", "1", "2", "1", "-o", tmp_path / "x.md")
     assert (done.code, done.out, done.err) == (EXIT_OK, "", f"Wrote {tmp_path}/x.md\n")
     assert (tmp_path / "x.md").read_text().count("## matmul") == 2
@@ -107,8 +106,7 @@ def test_nothing_is_saved_when_one_file_is_none_of_ours(saved, tmp_path):
     saved.here("export", "-o", tmp_path / "x.json")
     (tmp_path / "y.json").write_text('{"benchmarks": []}')
     other = CommandLine(tmp_path / "other.db")
-    done = other.here("import", tmp_path / "x.json", tmp_path / "y.json")
-    assert done.code == EXIT_USAGE
+    done = other.here("import", tmp_path / "x.json", tmp_path / "y.json", code=EXIT_USAGE)
     assert f"{tmp_path}/y.json" in done.err
     assert f"{tmp_path}/x.json" not in done.err
     assert not other.database.exists()
@@ -132,8 +130,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu, tmp_path):
 def test_a_run_writes_what_export_would(cpugpu, tmp_path):
     files = [tmp_path / f"x{end}" for end in (".json", ".csv", ".md", ".ndjson")]
     wanted = [word for path in files for word in ("--export", path)]
-    done = cpugpu(*RUN, *wanted, "--tensorboard", tmp_path / "tb")
-    assert done.code == EXIT_OK
+    done = cpugpu(*RUN, *wanted, "--tensorboard", tmp_path / "tb", code=EXIT_OK)
     assert f"tensorboard --logdir {tmp_path}/tb\n" in done.err
     for path in files:
         assert cpugpu.here("export", "-o", tmp_path / f"again{path.suffix}").code == EXIT_OK
@@ -144,8 +141,7 @@ def test_a_run_writes_what_export_would(cpugpu, tmp_path):
 
 
 def test_all_runs_of_a_series_are_in_the_file_without_a_history_too(cpugpu, tmp_path):
-    done = cpugpu(*RUN, "--repeat", "2", "--no-save", "--export", tmp_path / "x.json")
-    assert done.code == EXIT_OK
+    cpugpu(*RUN, "--repeat", "2", "--no-save", "--export", tmp_path / "x.json", code=EXIT_OK)
     runs = json.loads((tmp_path / "x.json").read_text())["runs"]
     assert len({run["run_id"] for run in runs}) == 2
     assert len({run["series_id"] for run in runs}) == 1

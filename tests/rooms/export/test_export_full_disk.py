@@ -25,8 +25,7 @@ def full_disk(small_disk):
 
 def test_an_export_that_does_not_fit_leaves_the_old_file(cpugpu, full_disk):
     cpugpu(*RUN)
-    done = cpugpu.here("export", "-o", full_disk / "x.json")
-    assert done.code == EXIT_UNFIT
+    done = cpugpu.here("export", "-o", full_disk / "x.json", code=EXIT_UNFIT)
     assert (done.err.count(f"{full_disk}/x.json"), done.err.count("full"), done.err.count("\n")) == (1, 1, 1)
     assert (full_disk / "x.json").read_text() == '{"event":"old"}'
     assert sorted(path.name for path in full_disk.iterdir()) == ["ballast", "x.json"]

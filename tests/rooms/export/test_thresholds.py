@@ -67,8 +67,6 @@ def test_the_best_variant_is_the_fastest_at_the_largest_size():
     latency_ns = {
         row.case.variant: row.gpu.latency_ns for row in run.rows.values() if row.gpu and row.case.size == 10**8
     }
-    assert latency_ns["add"] is not None
-    assert latency_ns["fresh"] is not None
     assert latency_ns["add"] < 0.9 * latency_ns["fresh"]
     found = thresholds_of(run)
     assert {each.variant for each in found.entries if each.best and each.resident} == {"add"}
@@ -166,8 +164,7 @@ def test_two_names_that_become_one_are_refused(made, tmp_path, cpugpu):
     path = tmp_path / "thresholds.json"
     path.write_text(rendered("json", found))
     assert load(path, {}).entries == found.entries
-    done = cpugpu.here("thresholds", "show", path, "--format", "c")
-    assert done.code == 2
+    done = cpugpu.here("thresholds", "show", path, "--format", "c", code=2)
     assert "CPUGPU_A_B_FLOAT32_RESIDENT" in done.err
 
 

@@ -142,9 +142,8 @@ REFUSED: dict[str, object] = {
 def test_a_wrong_file_is_refused_with_a_sentence(name, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     written(tmp_path, REFUSED[name])
-    with pytest.raises(ThresholdsError) as raised:
+    with words.of(ThresholdsError):
         load("thresholds.json")
-    words(str(raised.value))
 
 
 GOOD = [0.5, 0.4, 0.6, 8, "CPU", 1, 0]
@@ -173,9 +172,8 @@ def test_what_is_no_regular_file_is_not_waited_for(kind, tmp_path, monkeypatch, 
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    with pytest.raises(ThresholdsError) as raised:
+    with words.of(ThresholdsError):
         load(path)
-    words(str(raised.value))
 
 
 VALUES = st.recursive(

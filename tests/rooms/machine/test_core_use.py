@@ -27,9 +27,7 @@ def moment(at_s, used, **more):
 def used_in_a_second(before, after, **cores):
     begun = moment(0.0, before, busy_ticks=0, allowed_ticks=0, stolen_ticks=0)
     counted = {"busy_ticks": 0, "allowed_ticks": 0, "stolen_ticks": 0} | cores
-    found = core_use(begun, moment(1.0, after, **counted), OWN, APP, TICK_S)
-    assert found is not None
-    return found
+    return core_use(begun, moment(1.0, after, **counted), OWN, APP, TICK_S)
 
 
 def test_other_processes_are_named_with_the_cores_that_they_used():

@@ -34,7 +34,6 @@ def test_a_gpu_that_cannot_be_opened_keeps_its_row(library, nvml, code, reason, 
     healthy, broken = rows_of(nvml)
     assert values(healthy) == HEALTHY
     assert (broken.index, broken.name, broken.uuid) == (1, "GPU 1", None)
-    assert broken.problem is not None
     words(broken.problem)
     assert reasons(broken, KEYS) == dict.fromkeys(KEYS, reason)
 
@@ -80,7 +79,6 @@ def test_a_gpu_that_the_driver_drops_keeps_its_row(library, nvml, clock):
     healthy, row = rows_of(nvml)
     assert values(healthy) == HEALTHY
     assert row.uuid == dropped.uuid.decode()
-    assert row.problem is not None
     assert "no longer lists" in row.problem
 
 
@@ -121,7 +119,6 @@ def test_no_driver_at_all(monkeypatch, library, nvml, words):
     monkeypatch.setattr(pynvml, "CDLL", no_library)
     rows, problem = nvml.read()
     assert rows == ()
-    assert problem is not None
     words(problem)
 
 
@@ -129,7 +126,6 @@ def test_a_driver_without_gpus(library, nvml, clock, words):
     library.count = 0
     rows, problem = nvml.read()
     assert rows == ()
-    assert problem is not None
     words(problem)
     library.count = None
     clock.now_s += SLOW_S
@@ -147,7 +143,6 @@ def test_a_driver_unloaded_in_mid_run_is_found_again(library, nvml, clock):
     clock.now_s += SLOW_S
     rows, problem = nvml.read()
     assert rows == ()
-    assert problem is not None
     assert "not loaded" in problem
     library.init_code = 0
     clock.now_s += SLOW_S

@@ -23,10 +23,7 @@ def run_of(cases, *events, devices=(CPU, GPU)):
     return folded([started, model.DevicesFound(devices=devices), *events])
 
 
-def timed(
-    case, cpu_ns, gpu_ns, threads = 4, end = None,
-    cpu = None, gpu = None,
-):  # fmt: skip
+def timed(case, cpu_ns, gpu_ns, threads=4, end=None, cpu=None, gpu=None):
     """The events of a case with these latencies; `cpu` and `gpu` are further metrics of a round."""
     key, events = case.key, list[model.Event]()
     events.append(model.CaseStarted(case=key))

@@ -304,9 +304,8 @@ def test_exports_tell_each_gpu_and_the_copies_between_them(cpugpu, tmp_path):
     laws = f"{FAST},gpus=2,slow_gpu=1,slow_factor=1.3"
     files = [tmp_path / name for name in ("x.json", "x.csv", "x.md", "x.html")]
     words = [word for file in files for word in ("--export", str(file))]
-    done = cpugpu("run", "transfer", "--size", "1048576", "--variant", "h2d-pinned", "--simulate", laws, *words,
-                  "--device", "cpu", "--device", "cuda")  # fmt: skip
-    assert done.code == 0
+    cpugpu("run", "transfer", "--size", "1048576", "--variant", "h2d-pinned", "--simulate", laws, *words,
+                  "--device", "cpu", "--device", "cuda", code=0)  # fmt: skip
     (run,) = json.loads(files[0].read_text())["runs"]
     assert [(pair["source"], pair["target"], pair["peer_access"]) for pair in run["peers"]] == [
         ("cuda:0", "cuda:1", True), ("cuda:1", "cuda:0", True),

@@ -203,7 +203,6 @@ def test_no_size_contradicts_the_crossover(runs):
                 assert all((each["point"] is None) == (each["gap"] is None) for each in told), "no point that rows deny"
                 for change in (each for each in found.changes if not is_wide(each)):
                     for size in found.timed:
-                        assert size.comparison is not None
                         if change.low <= size.size <= change.high:
                             reads_above, at = (size.comparison.speedup > 1) == change.rises, point_size(change)
                             assert reads_above == (size.size >= at + (not change.rises)), (

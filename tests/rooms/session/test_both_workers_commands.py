@@ -80,8 +80,7 @@ def test_a_search_finds_the_same_crossover(cpugpu):
     answers: list[Any] = []
     for worker in WORKERS:
         done = cpugpu("run", "matmul", "--find-crossover", "--max-size", "2000", "--simulate", SLOW, "--worker", worker,
-                      "--json")  # fmt: skip
-        assert done.code == EXIT_OK
+                      "--json", code=EXIT_OK)  # fmt: skip
         answers += [json.loads(line) for line in done.out.splitlines() if '"event": "Answer"' in line]
     assert answers[0]["sweeps"] == answers[1]["sweeps"]
 
@@ -121,7 +120,6 @@ def test_the_app_runs_pauses_resumes_and_stops(worker, tmp_path):
         app.until(lambda app: "paused" not in app.text)
         app.send("x")
         app.until_text("stopped")
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
     (run,) = CommandLine(tmp_path / "history.db")("history", "--json").objects
     assert run["status"] == "stopped"

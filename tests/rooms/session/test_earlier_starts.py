@@ -52,8 +52,6 @@ def test_one_start_has_the_interval_of_earlier_ones_and_shows_its_own(store):
     assert (found.starts, found.degrees) == (1, 3)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=0.01)
     assert (found.within_low, found.within_high) == (expected.within_low, expected.within_high)
-    assert found.high is not None
-    assert found.within_high is not None
     assert found.high > 1.05 * found.within_high  # starts differ by more than rounds
     # So it is in the history, whatever becomes of the runs before.
     number = store.runs(limit=1)[0].number

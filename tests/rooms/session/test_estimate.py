@@ -86,7 +86,6 @@ def test_without_any_run_the_machine_card_tells_it_from_flops_and_bytes(words):
     assert found.is_least
     words(found.source)
     large = estimate(build_plan(PlanRequest(("matmul",), sizes="30000")), 1, (CPU,), NOTHING_EARLIER, CARDS)
-    assert large.seconds is not None
     assert large.seconds > 2 * 30_000**3 / 1e12, "54 TFLOP at 1 TFLOP/s"
 
 
@@ -133,7 +132,6 @@ def test_a_survey_takes_at_most_its_time():
     assert plan.search.limit_s is not None
     found = estimate(plan, 1, (CPU, GPU), NOTHING_EARLIER, CARDS)
     assert found.most_seconds == plan.search.limit_s
-    assert found.seconds is not None
     assert found.seconds < found.most_seconds
 
 

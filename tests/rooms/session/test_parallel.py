@@ -213,8 +213,7 @@ def test_agents_are_at_work_together_and_gone_afterwards(cpugpu):
     ids=["one GPU", "no GPU", "the CPU", "threads"],
 )
 def test_what_cannot_be_run_at_the_same_time_is_refused_with_a_remedy(cpugpu, words, arguments, code):
-    done = cpugpu(*RUN, *arguments)
-    assert done.code == code
+    done = cpugpu(*RUN, *arguments, code=code)
     words(done.err)
     assert done.out == ""
 

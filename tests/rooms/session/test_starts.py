@@ -71,8 +71,6 @@ def test_each_start_times_the_cases_in_a_process_of_its_own():
     assert (state.starts, state.settled) == (4, 2)
     for row in state.rows.values():
         assert (row.own_comparison.starts, row.own_comparison.degrees) == (4, 3)
-        assert row.cpu.latency_ns is not None
-        assert row.gpu.latency_ns is not None
         assert row.own_comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns)
         medians = [sorted(row.cpu.later[start]["latency"].values())[1] for start in (1, 2, 3)]
         assert max(medians) / min(medians) > 1.02  # starts differ
@@ -95,8 +93,7 @@ def test_a_folded_run_and_a_kept_one_are_the_same():
 
 def test_a_search_repeats_the_sizes_that_decide(cpugpu):
     outcome = cpugpu("run", "matmul", "--size", "16:2048", "--simulate", "cpu_start=0.14,gpu_start=0.1,drift_seed=5",
-                     "--starts", 3, "--json")  # fmt: skip
-    assert outcome.code == EXIT_OK, outcome.err
+                     "--starts", 3, "--json", code=EXIT_OK)  # fmt: skip
     sizes = starts_of(outcome.events)
     assert sizes[1] == sizes[2]
     assert 4 <= len(sizes[1]) <= 6
@@ -142,8 +139,7 @@ def test_a_further_start_repeats_no_check_and_takes_only_what_is_compared(monkey
 
 def test_starts_are_visited_in_turn(cpugpu):
     """A machine that slows down for a minute must not look like a slow start."""
-    outcome = cpugpu("run", "matmul", "--size", "16,32", "--simulate", "default", "--starts", 4, "--json")
-    assert outcome.code == EXIT_OK, outcome.err
+    outcome = cpugpu("run", "matmul", "--size", "16,32", "--simulate", "default", "--starts", 4, "--json", code=EXIT_OK)
     visits = [
         (int(event.case.split("/")[2]), event.round_index, event.start)
         for event in outcome.events
@@ -207,7 +203,6 @@ def test_the_time_for_further_starts_decides_how_many_there_are(cores, first_s, 
     monkeypatch.setattr(procfs, "affinity_cores", lambda: range(cores))
     _, events = run(plan_of(16, 32, 64, 128, 256, 512), well)
     state = folded(events)
-    assert state.run is not None
     state = replace(state, run=replace(state.run, environment={"torch_import_s": import_s}))
     plan = replace(plan_of(16, 32, 64, 128, 256, 512), starts=5, simulation=None)
     assert Visits(plan, state, first_s, left_s).count(4 if cores > 5 else 0) == count
@@ -237,7 +232,6 @@ def test_a_case_that_fails_in_a_later_start_keeps_its_result():
     """As code whose side effect allows only one call, such as creating a folder."""
 
     def fails(plan):
-        assert plan.simulation is not None
         return list(well(replace(plan, simulation=replace(plan.simulation, error_size=64))))  # type: ignore[arg-type]
 
     finished, events = run(starting(three_cases(), 3), well, fails, well)
@@ -268,8 +262,7 @@ def test_a_stop_in_a_later_start_keeps_what_is_complete():
 def test_own_code_has_further_starts_and_compiles_only_in_the_first(cpugpu):
     """Only the agents know a workload of a person: every run of one ended as failed when its first start was done."""
     outcome = cpugpu("time", "x.cosh()", "--setup", "x = torch.rand(n)", "--n", "32,64", "--simulate", "default",
-                     "--starts", 2, "--variant", "default,compiled", "--json")  # fmt: skip
-    assert outcome.code == EXIT_OK, outcome.err
+                     "--starts", 2, "--variant", "default,compiled", "--json", code=EXIT_OK)  # fmt: skip
     variants = {(event.start, event.case.split("/")[1]) for event in outcome.events if isinstance(event, DeviceSampled)}
     assert variants == {(0, "default"), (0, "compiled"), (1, "default")}
 
@@ -292,15 +285,13 @@ def test_what_has_one_start():
 
 @pytest.mark.parametrize("words", [("--repeat", 2), ("--worker", "thread"), ("--python", "a", "--python", "b")])
 def test_starts_are_refused_beside_what_has_one(words, cpugpu):
-    outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", 2, *words)
-    assert outcome.code == EXIT_USAGE
+    outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", 2, *words, code=EXIT_USAGE)
     assert "--starts" in outcome.err
 
 
 @pytest.mark.parametrize("count", [0, 21])
 def test_a_number_out_of_range_is_refused(count, cpugpu):
-    outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", count)
-    assert outcome.code == EXIT_USAGE
+    outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", count, code=EXIT_USAGE)
     assert str(count) in outcome.err
 
 
@@ -318,8 +309,7 @@ def test_a_wrong_number_in_the_environment_is_refused_alike_by_command_app_and_a
 
 def test_a_thread_has_one_start(cpugpu):
     outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--worker", "thread", "--json",
-                     CPUGPU_STARTS="3")  # fmt: skip
-    assert outcome.code == EXIT_OK, outcome.err
+                     CPUGPU_STARTS="3", code=EXIT_OK)  # fmt: skip
     assert starts_of(outcome.events).keys() == {0}
 
 
@@ -368,7 +358,6 @@ def lost_winners(cpugpu, seed):
 def test_a_run_of_fewer_starts_than_asked_says_so():
     _, events = run(starting(plan_of(32, simulation=VARIED), 3), well, well, well)
     whole = folded(events)
-    assert whole.run is not None
     short = replace(whole, run=replace(whole.run, plan=replace(whole.plan, starts=5)))
     assert starts_sentence(whole).startswith("Timed in 3 starts of the process: ")
     assert starts_sentence(short).startswith("Timed in 3 of 5 starts of the process (time for more ran out)")

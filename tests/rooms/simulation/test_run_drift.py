@@ -8,8 +8,7 @@ RUN = ("run", "matmul", "--size", "64", "--rounds", "1", "--no-save", "--json", 
 
 
 def latencies(cpugpu, simulated):
-    done = cpugpu.here(*RUN, simulated)
-    assert done.code == 0, done.err
+    done = cpugpu.here(*RUN, simulated, code=0)
     (started,) = (event for event in done.events if isinstance(event, RunStarted))
     # A drawn seed stays out of the saved plan, where it would count as a difference between runs.
     assert (started.plan.simulation.drift_seed == 0) == ("drift_seed" not in simulated)

@@ -224,7 +224,6 @@ def test_launches_that_no_backlog_can_hide_are_launch_bound():
 def test_the_default_machine_shows_every_metric_of_a_gpu():
     plan = plan_of(256, simulation=model.Simulation())
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
-    assert row.gpu is not None
     queued_ns, latency_ns, pinned_ns, pageable_ns = (
         row.gpu.median_ns(metric) or 0.0 for metric in (model.THROUGHPUT, model.LATENCY, model.PINNED, model.PAGEABLE)
     )

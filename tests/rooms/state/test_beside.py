@@ -80,10 +80,7 @@ def test_each_row_says_that_it_is_interpolated_or_not_recorded_and_a_line_which_
 def test_speedup_is_the_quotient_and_its_interval_holds_both_devices(joined):
     (row,) = (row for row in joined.rows.values() if row.case.size == 300)
     found = row.own_comparison
-    assert found is not None
-    assert row.cpu is not None
     assert found.speedup == pytest.approx((row.cpu.latency_ns or 0) / gpu_ns(300), rel=0.01)
-    assert found.low is not None
     assert found.speedup / found.low == pytest.approx(math.exp(4.30 * 0.03 / math.sqrt(3)), rel=0.01)
 
 
@@ -96,9 +93,6 @@ def test_unpaired_intervals_hold_the_truth_in_at_least_95_of_100_cases():
             for center, count in ((1e6, 5), (1e5, 3))
         )  # fmt: skip
         found = compare_apart(cpu, gpu)
-        assert found is not None
-        assert found.low is not None
-        assert found.high is not None
         hits += found.low <= 10 <= found.high
     assert hits >= 380
 
@@ -106,12 +100,10 @@ def test_unpaired_intervals_hold_the_truth_in_at_least_95_of_100_cases():
 def test_a_size_between_two_is_taken_only_where_the_curve_is_known_to_be_straight():
     smooth, stepped = Curve(reference().cases), Curve(reference(jump=500).cases)
     found = smooth.at(1700)
-    assert found is not None
     assert (found.latency_ns, found.marks) == (pytest.approx(gpu_ns(1700), rel=0.03), (RECORDED, INTERPOLATED))
     assert stepped.at(600) is None  # the step lies here
     assert stepped.at(1700) is not None
     exact, outside = smooth.at(1000), smooth.at(4096)
-    assert exact is not None
     assert exact.marks == (RECORDED,)
     assert outside is None
 
@@ -159,21 +151,16 @@ def test_claims_comparisons_and_thresholds_see_what_was_measured_alone(history, 
     plain = folded(history("show", "1", "--json").events)
     assert points_of(joined) == points_of(plain)
     mine, others = measured_state(joined), measured_state(plain)
-    assert mine is not None
-    assert others is not None
     assert (mine.cases, mine.facts) == (others.cases, others.facts)
     with pytest.raises(UnfitError):
         thresholds_of(joined)
-    made = history("thresholds", "make", "--run", "1", "--out", tmp_path / "x.json")
-    assert made.code == UnfitError.exit_code
-    exports = history("export", "1", "--out", tmp_path / "thresholds.json")
-    assert exports.code == UnfitError.exit_code
+    history("thresholds", "make", "--run", "1", "--out", tmp_path / "x.json", code=UnfitError.exit_code)
+    history("export", "1", "--out", tmp_path / "thresholds.json", code=UnfitError.exit_code)
     assert "recorded" not in history("claims", "--simulate", "default").out
 
 
 def test_a_baseline_and_a_comparison_hold_the_cpu_alone(history):
-    compared = history("compare", "1", "2", "--json")
-    assert compared.code == 0, compared.err
+    compared = history("compare", "1", "2", "--json", code=0)
     assert RECORDED not in compared.out.replace("--beside", "")
     assert '"cpu"' in compared.out.lower()
 
@@ -252,8 +239,7 @@ def test_a_run_without_a_gpu_ends_with_the_command_that_sets_it_beside_one(cpugp
     ],
 )
 def test_what_was_not_recorded_is_refused(cpugpu, file, words, cause, remedy):
-    refused = cpugpu.here(*words, "--beside", file, "--simulate", "default")
-    assert refused.code == UsageError.exit_code
+    refused = cpugpu.here(*words, "--beside", file, "--simulate", "default", code=UsageError.exit_code)
     assert cause in refused.err
     assert remedy in refused.err
 

@@ -42,7 +42,6 @@ def run_of(*events):
 def condition_of(*events):
     run = run_of(*events)
     row = run.rows[CASE.key]
-    assert row.gpu is not None
     return condition(run, row, row.gpu)
 
 
@@ -114,11 +113,9 @@ def test_all_of_it_comes_out_of_a_run_on_a_planted_machine():
     plan = plan_of(64, simulation=PLANTED, metrics=(model.LATENCY, model.ENERGY))
     run = state_of(plan, swept(plan)[1])
     row = run.rows[plan.cases[0].key]
-    assert row.gpu is not None
     found = condition(run, row, row.gpu)
     assert found.sm_clock_mhz == model.Reading(1980.0)
     assert (found.temperature_begin_c, found.temperature_end_c) == (model.Reading(41.0), model.Reading(41.0))
-    assert found.watts.value is not None
     assert 120.0 < found.watts.value < 620.0
     assert found.gflop_per_j.value == pytest.approx(2 * 64**3 / (found.energy.joules_per_call.value or 0) / 1e9)
     assert found.is_shared

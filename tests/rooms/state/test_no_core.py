@@ -152,8 +152,7 @@ def test_golden_no_core():
 
 
 def test_the_history_the_exports_and_the_baseline_know_it(cpugpu):
-    ran = cpugpu("run", "matmul", "--size", "64,256", "--simulate", STARVED)
-    assert ran.code == EXIT_OK
+    cpugpu("run", "matmul", "--size", "64,256", "--simulate", STARVED, code=EXIT_OK)
     assert "no core" in cpugpu("show", "latest").out
     (exported,) = json.loads(cpugpu("export", "latest", "--format", "json").out)["runs"]
     starved, sound = exported["results"]
@@ -175,8 +174,7 @@ def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu, sizes):
     cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", f"{FAST},seed=1")
     assert cpugpu("baseline", "main", "latest").code == EXIT_OK
     assert cpugpu("gate", "--baseline", "main", "--simulate", f"{FAST},seed=7").code == EXIT_OK
-    done = cpugpu("gate", "--baseline", "main", "--simulate", f"{FAST},seed=7,{STARVED}")
-    assert done.code == EXIT_UNFIT
+    done = cpugpu("gate", "--baseline", "main", "--simulate", f"{FAST},seed=7,{STARVED}", code=EXIT_UNFIT)
     assert "core" in done.out + done.err
 
 

@@ -28,8 +28,7 @@ def held(path):
 @pytest.mark.usefixtures("short")
 def test_each_size_is_timed_in_three_starts_that_differ(cpugpu, tmp_path):
     path = tmp_path / "gpu.json.gz"
-    made = cpugpu.here("reference", "make", "-o", path, "--simulate", "gpu_start=0.1")
-    assert made.code == EXIT_OK, made.err
+    made = cpugpu.here("reference", "make", "-o", path, "--simulate", "gpu_start=0.1", code=EXIT_OK)
     found = held(path)
     assert (found["gpu"], found["starts"], found["simulated"]) == ("simulated GPU", 3, True)
     sizes = [case[2] for case in found["cases"] if case[0] == "matmul"]
@@ -88,8 +87,7 @@ def test_what_the_time_leaves_out_matters_least(cpugpu, tmp_path):
 @pytest.mark.usefixtures("short")
 def test_a_failed_case_is_named(cpugpu, tmp_path):
     path = tmp_path / "gpu.json.gz"
-    made = cpugpu.here("reference", "make", "-o", path, "--simulate", "error_size=100")
-    assert made.code == EXIT_CASES_FAILED
+    made = cpugpu.here("reference", "make", "-o", path, "--simulate", "error_size=100", code=EXIT_CASES_FAILED)
     assert "matmul/default/100/float32/tall: " in made.err
     assert 100 not in [case[2] for case in held(path)["cases"] if case[0] == "matmul"]
 

@@ -68,7 +68,6 @@ def test_a_stream_of_any_version_is_whole(version, tmp_path):
 def test_an_upgrade_keeps_the_old_file_and_says_where(version, tmp_path):
     path = golden(version, tmp_path)
     with closing(Store.open(path)) as store:
-        assert store.remark is not None
         assert f"from version {version} to {NEWEST}" in store.remark
         assert f"results.db.v{version}" in store.remark
     with closing(sqlite3.connect(tmp_path / f"results.db.v{version}")) as old:

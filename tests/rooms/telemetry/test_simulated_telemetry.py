@@ -11,9 +11,7 @@ from cpugpu_tui.telemetry.sampler import SimulatedSampler, simulated_sample
 
 
 def value(gpu, key):
-    number = gpu.readings[key].value
-    assert number is not None
-    return number
+    return gpu.readings[key].value
 
 
 def test_an_idle_simulated_gpu_idles():

@@ -145,23 +145,20 @@ BAD_FILES: dict[str, str] = {
 def test_a_file_that_is_no_whole_trace_is_one_sentence_of_cause_and_one_of_remedy(tmp_path, text, words):
     path = tmp_path / "bad.ndjson"
     path.write_text(text)
-    with pytest.raises(TraceError) as caught:
+    with words.of(TraceError) as caught:
         load(path)
-    words(str(caught.value))
     assert caught.value.exit_code == EXIT_USAGE
 
 
 def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path, monkeypatch, words):
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "nowhere.ndjson", tmp_path / "folder", Path("/dev/zero"), Path()):
-        with pytest.raises(TraceError) as caught:
+        with words.of(TraceError):
             load(path)
-        words(str(caught.value))
     monkeypatch.setattr("cpugpu_tui.telemetry.recording.MAX_TRACE_BYTES", 1_000_000)
     (tmp_path / "large").write_bytes(b"x" * 1_000_001)
-    with pytest.raises(TraceError) as caught:
+    with words.of(TraceError):
         load(tmp_path / "large")
-    words(str(caught.value))
 
 
 @given(st.data())

@@ -115,7 +115,6 @@ def test_the_next_agent_is_told_what_was_found_out(calm):
     plan = planted_crossover.search_plan(CALM)
     remaining = Remaining(plan)
     state, recorder = calm
-    assert state.run is not None
     chosen = recorder.of(model.CasesChosen)[0].cases[0]
     remaining.note(state.run)
     for event in recorder.events:
@@ -133,7 +132,6 @@ def test_the_next_agent_is_told_what_was_found_out(calm):
 
 def test_a_search_goes_on_from_what_a_dead_agent_found():
     plan = planted_crossover.search_plan(CALM)
-    assert plan.search is not None
     lost, won = (0.5, 0.49, 0.51, 8, "cuda:0", CPU_WINS), (2.0, 1.9, 2.1, 8, "cuda:0", GPU_WINS)
     found = [
         model.Found(model.Case("matmul", size), *facts) for size, facts in {100: lost, 200: won, 500: (None,)}.items()
@@ -151,7 +149,6 @@ def test_the_next_agent_of_a_survey_has_the_time_that_is_left():
     assert remaining.plan(30.0).search == plan.search, "no agent has begun"
     for event in state_events(plan, Recorder()):
         remaining.note(event)
-    assert plan.search.limit_s is not None
     for elapsed_s, limit_s in ((30.0, plan.search.limit_s - 30.0), (1000.0, 0.001)):
         again = remaining.plan(elapsed_s)
         assert (again.search.limit_s, again.max_seconds) == (limit_s, max(500.0 - elapsed_s, 0.001))

@@ -260,8 +260,7 @@ def test_a_compiler_does_not_outlive_a_killed_or_interrupted_app(end, tmp_path):
 def test_without_a_compiler_the_row_fails_and_the_others_are_timed(cpugpu, monkeypatch):
     monkeypatch.setenv("CXX", "/bin/false")
     done = cpugpu("run", "softmax", "--variant", "default,compiled", "--size", 8, "--device", "cpu", "--rounds", 2,
-                  "--no-ceilings", "--no-save", "--json")  # fmt: skip
-    assert done.code == EXIT_CASES_FAILED
+                  "--no-ceilings", "--no-save", "--json", code=EXIT_CASES_FAILED)  # fmt: skip
     (failed,) = [event for event in done.events if isinstance(event, model.CaseFailed)]
     assert (failed.case, failed.kind) == ("softmax/compiled/8/float32/tall", "unsupported")
     assert any(isinstance(event, model.DeviceSampled) and "default" in event.case for event in done.events)

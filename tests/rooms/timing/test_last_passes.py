@@ -33,7 +33,6 @@ def test_the_planted_joules_of_a_call_are_recovered_within_a_step_of_the_counter
     found = of_cases(swept(asked(64))[1])
     for device, joules in (("cuda:0", GPU_J), ("cpu", CPU_J)):
         said = energy(found[device])
-        assert said.plus_minus is not None
         assert said.joules_per_call.value == pytest.approx(joules, rel=said.plus_minus)
         assert said.plus_minus < 0.07
         assert found[device].elapsed_ns >= WINDOW_NS
@@ -61,7 +60,6 @@ def test_idleness_is_measured_once_and_is_a_number_of_its_own():
     assert energy(idle["cuda:0"]).watts.value == pytest.approx(120.0, rel=0.01)
     run = state_of(plan, recorder)
     row = run.rows[plan.cases[0].key]
-    assert row.gpu is not None
     said = condition(run, row, row.gpu)
     # Power above idle × length of the call.
     assert said.above_idle.value == pytest.approx(500.0 * 180e-6, rel=0.1)

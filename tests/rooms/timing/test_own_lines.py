@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from tests.helpers.runs.recorder import Recorder, SpiedMachine, plan_of
-from tests.helpers.runs.typed_code import operation_of, typed_workload
+from tests.helpers.runs.typed_code import line, operation_of, typed_workload
 
 from cpugpu_tui.model import Case, DeviceSampled, KernelsProfiled, LinesProfiled, Progressed
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, MOST_LINES, OUTSIDE, SMALL, WAIT, WORK
@@ -83,12 +83,6 @@ def file(tmp_path):
 def profiled(statement, *setup, n=4, in_place=False, lets=()):
     workload = typed_workload(statement, *setup, lets=lets, in_place=in_place)
     return own_lines.profile_lines(operation_of(workload, n), workload, "cpu", None)
-
-
-def line(found, text):
-    """Return the cost of the only line that holds a text."""
-    (cost,) = (each for each in found.lines if text in each.source_line)
-    return cost
 
 
 def test_a_loop_is_named_with_its_line_and_lines_are_sorted_by_share(file):

@@ -154,7 +154,6 @@ def surveyed_in(fake_time, limit_s, *names, slow=None, **more):
     """Run a survey of some workloads on a machine whose half-rounds, or those of a `slow` one, advance the clock."""
     only = names or ("matmul", "fft", "sort")
     plan = build_plan(PlanRequest(("survey",), only=only, simulation=replace(QUICK, launch_ns=400_000.0), **more))
-    assert plan.search is not None
     plan = replace(plan, search=replace(plan.search, limit_s=limit_s))
     recorder = TimingRecorder(fake_time)
     timed = TimedMachine(plan, recorder, fake_time, 0.1, slow)

@@ -226,9 +226,8 @@ def test_names_become_torchs_names_with_the_cpu_first(two_gpus, asked, names):
 
 
 def test_a_gpu_beyond_the_last_is_named_with_those_there_are(two_gpus, words):
-    with pytest.raises(UnfitError) as caught:
+    with words.of(UnfitError):
         resolve(("cpu", "cuda:7"))
-    words(str(caught.value))
 
 
 def test_without_a_gpu_auto_is_the_cpu_and_the_reason(monkeypatch, words):

@@ -235,7 +235,6 @@ def test_no_field_breaks_the_reader(line):
 def test_a_lone_surrogate_leaves_as_a_question_mark():
     line = encode(model.CaseFailed(case="x", kind="error", message="file \udcff.bin", remedy="é\ud800"))
     event = decode(line)
-    assert isinstance(event, model.CaseFailed)
     assert (event.message, event.remedy) == ("file ?.bin", "é?")
 
 
@@ -250,7 +249,6 @@ def test_what_a_terminal_would_obey_is_gone_before_anybody_prints_it(text):
     for ascii_only in (True, False):
         data = {"event": "CaseFailed", "case": "x", "kind": "error", "message": f"bad{text}ly"}
         event = decode(json.dumps(data, ensure_ascii=ascii_only).encode())
-        assert isinstance(event, model.CaseFailed)
         assert event.message in ("badly", "bad ly")
 
 

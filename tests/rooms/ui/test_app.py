@@ -1,7 +1,7 @@
 """The visible effect of each key."""
 
 from tests.helpers.app import fake_run
-from tests.helpers.app.looking import done_run, shown, table_of, text_of
+from tests.helpers.app.looking import shown, table_of, text_of
 
 from cpugpu_tui.model import RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
@@ -70,8 +70,7 @@ async def test_a_gap_shows_its_state_once_with_the_cursor_on_the_case_that_begin
 
 async def test_after_the_run_the_answer_names_the_bracket_and_r_starts_over_with_empty_rows():
     app = fake_run.new_app()
-    async with fake_run.opened(app) as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(app, ran=True) as pilot:
         assert "≈ 77 (50–100)" in text_of(pilot, "#answer")
         assert "done, 7 cases" in text_of(pilot, "#status")
         assert "run 7" in text_of(pilot, "#status")
@@ -174,8 +173,7 @@ async def test_the_question_before_quitting_changes_when_the_run_ends_meanwhile(
 
 
 async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed():
-    async with fake_run.opened() as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(ran=True) as pilot:
         pilot.app.backend.stillborn = RunFinished(status="failed", message="It broke.", remedy="Mend it.")
         await pilot.press("r")
         await fake_run.settled(pilot, lambda: "It broke." in text_of(pilot, "#answer"))

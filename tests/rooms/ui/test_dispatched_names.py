@@ -10,7 +10,6 @@ import pkgutil
 import pytest
 from tests.helpers.app.fake_run import opened
 from tests.helpers.app.fuzz import send_at_once
-from tests.helpers.app.looking import done_run
 from textual.binding import Binding
 from textual.message import Message
 from textual.message_pump import MessagePump
@@ -79,8 +78,7 @@ def test_every_name_that_textual_calls_by_itself_is_meant():
 
 @pytest.mark.parametrize("opens", ["", "enter"])
 async def test_no_sign_on_the_keyboard_ends_the_app(opens):
-    async with opened() as pilot:
-        await done_run(pilot)
+    async with opened(ran=True) as pilot:
         for sign in "@~`|\\^_<>=%&*;$§ä\x80\ufffd":
             await to(pilot, opens)
             send_at_once(pilot.app, sign)

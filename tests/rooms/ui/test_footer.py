@@ -3,8 +3,7 @@
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
-from tests.helpers.app.fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
-from tests.helpers.app.looking import done_run
+from tests.helpers.app.fake_run import done_run, finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
 from tests.helpers.app.saved_runs import HistoryBackend, stream
 from textual.keys import _character_to_key
 from textual.widgets import Input
@@ -151,8 +150,7 @@ async def test_a_notice_ends_with_its_screen():
 
 
 async def test_a_letter_that_a_field_takes_is_not_shown():
-    async with opened() as pilot:
-        await done_run(pilot)
+    async with opened(ran=True) as pilot:
         await pilot.press("slash")
         await settled(pilot, lambda: isinstance(pilot.app.focused, Input))
         assert [key for key, _ in footer(pilot) if len(key) == 1] == []

@@ -131,8 +131,7 @@ def test_show_names_the_origin_of_each_key(write, cpugpu):
 @pytest.mark.parametrize("command", [("config",), ("history",), ("run", "matmul"), ()], ids=str)
 def test_a_wrong_key_stops_every_command_with_the_line(command, write, cpugpu):
     path = write('[keys]\nrun = "f25"\n')
-    done = cpugpu.here(*command)
-    assert done.code == 2
+    done = cpugpu.here(*command, code=2)
     assert done.err.startswith(f"cpugpu-tui: {path}, line 2: ")
     assert "'f25'" in done.err
     assert done.err.count(os.linesep) == 1

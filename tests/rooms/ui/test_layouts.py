@@ -2,7 +2,7 @@
 
 import pytest
 from tests.helpers.app import fake_run
-from tests.helpers.app.looking import done_run, reads, screen_lines
+from tests.helpers.app.looking import reads, screen_lines
 
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
@@ -13,8 +13,7 @@ SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 1
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_everything_important_is_visible_at_every_size(size):
-    async with fake_run.opened(size=size) as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(size=size, ran=True) as pilot:
         text = "\n".join(await reads(pilot, "▲ GPU"))
         for wanted in ("done", "CPU", "GPU", "speedup", "rounds", "kernel-active", "host", "Run again"):
             assert wanted in text, wanted
@@ -23,8 +22,7 @@ async def test_everything_important_is_visible_at_every_size(size):
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_sparkline_is_never_dropped(size):
-    async with fake_run.opened(size=size) as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(size=size, ran=True) as pilot:
         table = pilot.app.screen.query_one(TimingTable)
         widths = {str(key.value): column.width for key, column in table.columns.items()}
         assert widths[Key.ROUNDS] >= 9
@@ -34,8 +32,7 @@ async def test_the_sparkline_is_never_dropped(size):
 
 
 async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_keys():
-    async with fake_run.opened(size=(80, 24)) as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(size=(80, 24), ran=True) as pilot:
         lines = await reads(pilot, "kernel-active")
         table = pilot.app.screen.query_one(TimingTable)
         assert table.size.height - 1 >= 12
@@ -76,8 +73,7 @@ async def test_the_small_view_has_progress_rows_answer_and_keys(size):
 
 @pytest.mark.parametrize("keys", ["enter", "g", "m", "K", "h", "?", ":", "T", "e", "o", "tab,enter"])
 async def test_every_page_at_40x12_shows_how_to_leave_and_leaves(keys):
-    async with fake_run.opened(size=(40, 12)) as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(size=(40, 12), ran=True) as pilot:
         await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         main = pilot.app.screen
         await pilot.press(*keys.split(","))
@@ -116,8 +112,7 @@ async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all():
 
 async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x24():
     names = ("matmul", "fft", "sort", "svd", "solve")
-    async with fake_run.opened(fake_run.new_app(PlanRequest(("survey",), only=names)), (80, 24)) as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(fake_run.new_app(PlanRequest(("survey",), only=names)), (80, 24), ran=True) as pilot:
         lines = await reads(pilot, "On this GPU, faster at every size timed")
         start = next(place for place, line in enumerate(lines) if "workload" in line and "GPU wins" in line)
         assert {line.split()[0] for line in lines[start + 1 : start + 6]} == set(names)

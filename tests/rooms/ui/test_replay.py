@@ -92,6 +92,5 @@ def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(tmp_path, env
         app.until_text(REPLAY_ENDED)
         app.until_text("REPLAY FAKE")
         app.until_text("GPU 0")
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
     assert not list(tmp_path.rglob("*.db"))

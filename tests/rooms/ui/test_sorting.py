@@ -3,7 +3,7 @@
 import re
 
 from tests.helpers.app.fake_run import finished, opened, reach_gap, rounds, settled, start_run
-from tests.helpers.app.looking import done_run, reads, shown, table_of
+from tests.helpers.app.looking import reads, shown, table_of
 
 from cpugpu_tui.ui.app_state import AS_RAN, Order
 from cpugpu_tui.ui.panes.timing_columns import MEASURES, in_order, next_order, order_text
@@ -23,8 +23,7 @@ async def sort_by(pilot, name):
 
 
 async def test_s_goes_through_the_measures_and_the_title_says_which(words):
-    async with opened(size=(80, 24)) as pilot:
-        await done_run(pilot)
+    async with opened(size=(80, 24), ran=True) as pilot:
         ran = sizes(pilot)
         await sort_by(pilot, "speedup")
         assert sizes(pilot) == [16, 50, 100, 200, 500, 1000, 2048]
@@ -38,8 +37,7 @@ async def test_s_goes_through_the_measures_and_the_title_says_which(words):
 
 
 async def test_the_highlighted_row_stays_highlighted_and_in_sight():
-    async with opened() as pilot:
-        await done_run(pilot)
+    async with opened(ran=True) as pilot:
         await pilot.press("home", "j")
         key = table_of(pilot).highlighted
         assert key is not None
@@ -68,8 +66,7 @@ async def test_during_a_run_rows_move_to_their_place_and_those_without_a_value_s
 
 
 async def test_a_filter_and_a_new_run_keep_the_order():
-    async with opened() as pilot:
-        await done_run(pilot)
+    async with opened(ran=True) as pilot:
         await sort_by(pilot, "size")
         await pilot.press("S", "/", *"gpu", "enter")
         assert sizes(pilot) == [2048, 1000, 500, 200, 100]
@@ -80,8 +77,7 @@ async def test_a_filter_and_a_new_run_keep_the_order():
 
 
 async def test_every_measure_sorts_by_its_own_value_and_names_both_directions():
-    async with opened() as pilot:
-        await done_run(pilot)
+    async with opened(ran=True) as pilot:
         run = pilot.app.state.run
         keys = list(run.rows)
         order = AS_RAN

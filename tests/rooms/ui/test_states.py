@@ -121,9 +121,7 @@ def torch_says(monkeypatch, cuda, hip, visible, old):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    said = torch_devices.why_no_gpu()
-    assert said is not None
-    return said
+    return torch_devices.why_no_gpu()
 
 
 @pytest.mark.parametrize(
@@ -137,10 +135,7 @@ def torch_says(monkeypatch, cuda, hip, visible, old):
         slow_state("torch-without-driver", "13.0", None, None, False, ("CUDA", "nvidia-smi")),
     ],
 )
-async def test_a_torch_that_can_use_no_gpu(
-    monkeypatch, cuda, hip, visible, old,
-    sentences,
-):  # fmt: skip
+async def test_a_torch_that_can_use_no_gpu(monkeypatch, cuda, hip, visible, old, sentences):
     """The whole message is in the answer pane, and in the form beside the devices."""
     said = torch_says(monkeypatch, cuda, hip, visible, old)
     backend = FakeBackend()
@@ -313,10 +308,7 @@ def foreign(folder):
         slow_state("foreign-database", foreign, "Not saved", ("another program", "--db")),
     ],
 )
-async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
-    tmp_path, monkeypatch, make, brief,
-    sentences,
-):  # fmt: skip
+async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(tmp_path, monkeypatch, make, brief, sentences):
     path = make(tmp_path)
     if make is read_only:  # to root nothing is; that modes are seen is told in test_history_backend.py
         monkeypatch.setattr(store_read_only, "is_read_only", lambda _: True)

@@ -57,8 +57,7 @@ def test_a_broken_theme_of_ones_own_is_a_sentence_and_the_app_opens(tmp_path, _n
     with start(tmp_path) as app:
         app.until_text("ready")
         app.until(lambda app: "mine.toml" in joined(app.lines) and "reddish" in joined(app.lines))
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
 
 
 @pytest.mark.parametrize("_name", [state("too-small", "")])
@@ -95,5 +94,4 @@ def test_a_poor_terminal_loses_no_meaning(tmp_path, env):
         app.until(lambda app: re.search(r"\S GPU", app.text) is not None)
         if "LC_ALL" in env:
             assert app.text.isascii(), [line for line in app.lines if not line.isascii()]
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()

@@ -3,7 +3,7 @@
 import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.fuzz import send_at_once
-from tests.helpers.app.looking import done_run, shown
+from tests.helpers.app.looking import shown
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
 
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -63,8 +63,7 @@ async def test_a_box_below_another_one_answers_only_once_it_is_on_top_again():
 @pytest.mark.parametrize("opens", ["T", "e", ":", "enter", "/", "/x", "?", "m", "K"])
 async def test_ctrl_c_leaves_from_wherever_one_is(opens):
     app = new_app()
-    async with opened(app) as pilot:
-        await done_run(pilot)
+    async with opened(app, ran=True) as pilot:
         if opens == "enter":
             await pilot.press("shift+tab")  # to the workloads
         await pilot.press(*(opens if opens != "enter" else [opens]))

@@ -4,35 +4,16 @@ import gzip
 import struct
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 import torch
+from tests.helpers.runs.counting import Told
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import Setting, Workload, find
 from cpugpu_tui.workloads import mnist_data as data
 from cpugpu_tui.workloads.contract import layers
 from cpugpu_tui.workloads.mnist_networks import Network, evaluate, fit
-
-
-class Told:
-    """A `Report` that records its calls; its clock advances by 1 ms per reading."""
-
-    def __init__(self):
-        self.parts: list[tuple[int, int, str]] = []
-        self.epochs: list[tuple[Any, ...]] = []
-        self.now_ns = 0.0
-
-    def __call__(self, done, of, note=""):
-        self.parts.append((done, of, note))
-
-    def epoch(self, *facts):
-        self.epochs.append(facts)
-
-    def stopwatch_ns(self):
-        self.now_ns += 1e6
-        return self.now_ns
 
 
 def drawn(count, seed=5):

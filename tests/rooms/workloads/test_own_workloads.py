@@ -187,8 +187,7 @@ def test_a_plan_knows_own_workloads_like_built_in_ones(gelu):
 
 def test_list_says_what_could_not_be_loaded_beside_what_could(cpugpu, gelu, tmp_path, words):
     bad = written(tmp_path / "bad.py", "x = (")
-    done = cpugpu("list", "--workloads", bad, "--workloads", gelu)
-    assert done.code == 2
+    done = cpugpu("list", "--workloads", bad, "--workloads", gelu, code=2)
     assert SUMMARY in done.out
     words(done.err.replace(str(tmp_path), "."))
 
@@ -196,8 +195,7 @@ def test_list_says_what_could_not_be_loaded_beside_what_could(cpugpu, gelu, tmp_
 @pytest.mark.slow
 def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu, gelu):
     run = ("run", "gelu", "--workloads", gelu, "--simulate", FAST)
-    found = cpugpu(*run, "--find-crossover")
-    assert found.code == 0
+    found = cpugpu(*run, "--find-crossover", code=0)
     assert any(isinstance(event, CasesChosen) for event in cpugpu("show", "--json").events)
     again = next(line for line in found.out.splitlines() if line.startswith("Again: "))
     assert f"--workloads {gelu}" in again
@@ -224,8 +222,7 @@ def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu, tmp_path):
     path = tmp_path / "my-silu.py"
     command = made.out.splitlines()[-1].split()
     assert command == ["cpugpu-tui", "run", "my-silu", "--workloads", str(path), "--scale", "small"]
-    done = cpugpu(*command[1:], "--device", "cpu", "--json")
-    assert done.code == 0
+    done = cpugpu(*command[1:], "--device", "cpu", "--json", code=0)
     finished = [event for event in done.events if isinstance(event, CaseFinished)]
     assert {event.case for event in finished} == {
         f"my-silu/by-hand/{size}/float32/tall" for size in (1_000, 100_000, 1_000_000)
@@ -245,8 +242,7 @@ def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu, tmp_path):
     ],
 )
 def test_new_workload_refuses(arguments, said, cpugpu):
-    done = cpugpu.here("new-workload", *arguments)
-    assert done.code == 2
+    done = cpugpu.here("new-workload", *arguments, code=2)
     assert said in done.err
 
 
@@ -257,8 +253,7 @@ def test_the_documents_example_runs_as_it_says(cpugpu, tmp_path):
     commands = re.findall(r"^cpugpu-tui (run .*--workloads layernorm\.py.*)$", DOCUMENT.read_text(), re.MULTILINE)
     assert len(commands) >= 2
     words = commands[0].split("   ")[0].replace("layernorm.py", str(path)).split()
-    done = cpugpu(*words, "--scale", "small", "--device", "cpu", "--json")
-    assert done.code == 0
+    done = cpugpu(*words, "--scale", "small", "--device", "cpu", "--json", code=0)
     checks = [event.check for event in done.events if isinstance(event, CaseFinished)]
     assert checks
     assert all(check is not None for check in checks)

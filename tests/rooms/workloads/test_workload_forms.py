@@ -7,7 +7,7 @@ from tests.helpers.command_line import ROOT
 from cpugpu_tui.model import Case, CaseFinished, Plan
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.torch_machine import TorchMachine
-from cpugpu_tui.workloads import Costs, Workload, find
+from cpugpu_tui.workloads import Costs, find
 from cpugpu_tui.workloads.containers import bytes_in
 from cpugpu_tui.workloads.own_files import load_file
 
@@ -109,5 +109,4 @@ def test_a_model_is_not_copied_in_each_call_and_lists_are():
     for name, is_copied in (("form-perceptron", False), ("form-sort", True)):
         case = Case(name, 64)
         assert machine.timer("cpu").load(case, machine.make_inputs(case)).has_end_to_end is is_copied
-    assert isinstance(item, Workload)
     assert torch.equal(*(item.inputs(4, torch.float32, torch.Generator().manual_seed(1))[1]["x"] for _ in range(2)))

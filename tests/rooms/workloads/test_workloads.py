@@ -73,7 +73,6 @@ def test_matmul_is_publication_1s():
     out = torch.empty(200, 200)
     assert find("matmul").step(a, b, out=out) is out
     written = find("matmul").as_written
-    assert written is not None
     assert (written.publication, written.classes) == ("P1", ("clock wrong",))
     assert (written.calls, written.whole) == (1, False)
     assert written.covers("default", 9951, "full")
@@ -90,7 +89,6 @@ def test_vector_dot_is_publication_2s():
     assert {step(row, column).shape for step in item.steps().values()} == {(1, 1)}
     assert item.flops(10) == 20
     written = item.as_written
-    assert written is not None
     assert (written.publication, written.variants) == ("P2", ("matmul",))
     assert (written.classes, written.calls_before, written.calls, written.whole) == (
         ("clock wrong", "scope"), 10, 10, True,

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, UsageError
-from cpugpu_tui.model import DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
+from cpugpu_tui.model import DeviceSampled, LinesProfiled, RunStarted, Simulation
 from cpugpu_tui.session.typed_code import parameters
 
 PRODUCT = ("time", "x @ x", "--setup", "x = torch.rand(n, n)")
@@ -55,8 +55,7 @@ def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu):
     ],
 )
 def test_bad_code_is_a_sentence_and_an_exit_code(cpugpu, words, code, named):
-    done = cpugpu("time", *words, *HERE)
-    assert done.code == code
+    done = cpugpu("time", *words, *HERE, code=code)
     assert named in " ".join(f"{done.out} {done.err}".split())
     assert "Traceback" not in done.out + done.err
 
@@ -64,8 +63,7 @@ def test_bad_code_is_a_sentence_and_an_exit_code(cpugpu, words, code, named):
 def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu, tmp_path):
     file = tmp_path / "own.py"
     file.write_text("import os\nos._exit(5)\ndef f(): ...\n")
-    done = cpugpu("time", f"{file}:f", *CPU)
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu("time", f"{file}:f", *CPU, code=EXIT_CASES_FAILED)
     assert "your code" in " ".join(done.out.split())
 
 
@@ -102,8 +100,7 @@ def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu):
 def test_a_function_of_a_file_is_timed_with_what_inputs_returns(cpugpu, tmp_path):
     file = tmp_path / "my_model.py"
     file.write_text("import torch\ndef inputs(n):\n    return torch.rand(n)\ndef double(x):\n    return x * 2\n")
-    done = cpugpu("time", f"{file}:double", "--n", "8,16", *CPU)
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu("time", f"{file}:double", "--n", "8,16", *CPU, code=EXIT_OK)
     assert f"{file}:double" in done.out
 
 
@@ -112,8 +109,7 @@ def test_the_slowest_lines_are_named_below_the_receipt_and_are_no_times(cpugpu, 
     loop = "def loop(x):\n    y = x[0]\n    for row in x:\n        y = y + row\n    return y\n"
     file.write_text(f"import torch\ndef inputs(n):\n    return torch.rand(n, 4)\n{loop}")
     words = ("time", f"{file}:loop", "--n", "64", *HERE)
-    done = cpugpu.here(*words, "--explain")
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu.here(*words, "--explain", code=EXIT_OK)
     said = " ".join(done.out.split())
     assert "Slowest lines on cpu at n = 64 (profiled call: " in said
     assert "my_model.py:7 `y = y + row`: Python loop, 64 operators in 64 passes" in said
@@ -143,8 +139,6 @@ def test_without_numpy_the_code_is_told_and_torch_does_not_warn(cpugpu, tmp_path
 def test_a_run_without_an_answer_is_no_success(cpugpu):
     """`--max-seconds 0.1` skipped every row, and the exit code was 0."""
     words = ("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "64,128", "--simulate", "pace=1")
-    done = cpugpu(*words, "--max-seconds", "0.05", "--json", *THREAD)
-    assert done.code == EXIT_CASES_FAILED
-    assert isinstance(done.events[-1], RunFinished)
+    done = cpugpu(*words, "--max-seconds", "0.05", "--json", *THREAD, code=EXIT_CASES_FAILED)
     assert "0.05 s" in done.events[-1].message
     assert done.events[-1].remedy

@@ -41,8 +41,7 @@ def test_the_receipt_and_at_least_five_rounds_are_events(cpugpu):
 
 @pytest.mark.usefixtures("agents_here")
 def test_a_failing_command_is_a_failed_case(cpugpu):
-    done = cpugpu("time", *HERE, "--", *PYTHON, "raise SystemExit('no data set here')")
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu("time", *HERE, "--", *PYTHON, "raise SystemExit('no data set here')", code=EXIT_CASES_FAILED)
     said = " ".join(done.out.split())
     assert "exit code 1: no data set here. Its output is in" in said
 
@@ -67,8 +66,7 @@ def test_a_failing_command_is_a_failed_case(cpugpu):
     ],
 )
 def test_bad_words_are_a_sentence(cpugpu, words, named):
-    done = cpugpu.here("time", *words)
-    assert done.code == EXIT_USAGE
+    done = cpugpu.here("time", *words, code=EXIT_USAGE)
     assert named in done.err
     assert "Traceback" not in done.err
 
@@ -92,7 +90,6 @@ def test_a_command_is_ended_at_the_time_limit_which_says_what_it_would_have_need
 ):
     """Its call went on beyond the limit, and 3600 s on each device were asked for."""
     command = ("sh", "-c", f"sleep 20 && touch {tmp_path}/late")
-    done = cpugpu.here("time", *HERE, "--max-seconds", "0.5", "--no-save", "--", *command)
-    assert done.code == EXIT_CASES_FAILED
+    done = cpugpu.here("time", *HERE, "--max-seconds", "0.5", "--no-save", "--", *command, code=EXIT_CASES_FAILED)
     assert not (tmp_path / "late").exists()
     words("\n".join(line for line in done.out.splitlines() if "skipped" in line or "No size" in line))

@@ -21,8 +21,7 @@ PAIR = ("time", "x @ x", "--against", "torch.mm(x, x)", "--setup", "x = torch.ra
 
 @pytest.mark.usefixtures("agents_here")
 def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_same(cpugpu, words):
-    done = cpugpu.here(*PAIR, "--n", "64,1024", "--simulate", SIMULATED, "--json")
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu.here(*PAIR, "--n", "64,1024", "--simulate", SIMULATED, "--json", code=EXIT_OK)
     told = json.loads(done.out.splitlines()[-1])
     words("\n".join(told["answer"]))
     started = [event for event in done.events if isinstance(event, RunStarted)]
@@ -55,8 +54,7 @@ def test_the_limits_of_the_docs_are_those_of_the_program():
 def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpugpu, words):
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-setup",
                        "x = torch.rand(n, n).T", "--n", "340:480", "--simulate",
-                       f"{FAST},noise=0.0005,duet_factor=1.2")  # fmt: skip
-    assert done.code == EXIT_OK, done.err
+                       f"{FAST},noise=0.0005,duet_factor=1.2", code=EXIT_OK)  # fmt: skip
     told = done.out.split("GPU: ")
     assert "SAME" in told[0]
     assert "Placebo: one side was measured twice and did not move." in done.out
@@ -97,8 +95,7 @@ def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(c
     before = {path: path.stat().st_mtime_ns for path in repository.rglob("*") if path.is_file()}
     mine = repository / "src" / "mine.py"
     done = cpugpu.here("time", f"{mine}:scaled", "--rev", "first", "--n", "64", "--device", "cpu", "--threads", "1",
-                       "--json")  # fmt: skip
-    assert done.code == EXIT_CASES_FAILED, done.err
+                       "--json", code=EXIT_CASES_FAILED)  # fmt: skip
     assert done.err.count("n = 64: different results: by about") == 1, "3 then, 2 now"
     if (told := json.loads(done.out.splitlines()[-1])).get("event") == "Comparison":  # else, no core was free
         assert [each["verdict"] for each in told["verdicts"]] == ["NOT COMPARABLE"]

@@ -14,8 +14,7 @@ TORCH = ("--on-gpu", "y @ y", "--gpu-setup", "y = torch.from_numpy(x)")
 
 @pytest.mark.usefixtures("agents_here")
 def test_both_are_named_and_their_command_times_the_same(cpugpu):
-    done = cpugpu.here("time", *NUMPY, *TORCH, "--let", "k=1,2", "--n", "64,1024", "--simulate", FAST)
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu.here("time", *NUMPY, *TORCH, "--let", "k=1,2", "--n", "64,1024", "--simulate", FAST, code=EXIT_OK)
     assert "x @ x on the CPU, y @ y on the GPU" in done.out
     again = done.out.split("Again: cpugpu-tui ")[1]
     repeated = cpugpu.here(*shlex.split(again), "--json", "--no-save")
@@ -30,7 +29,6 @@ def test_numpy_is_timed_on_a_machine_without_the_library_of_the_gpu(cpugpu, tmp_
     (tmp_path / "on_cpu.py").write_text("import numpy\ndef inputs(n):\n    return numpy.random.rand(n)\n"
                                         "def f(x):\n    return numpy.sort(x)\n")  # fmt: skip
     both = "--on-cpu", f"{tmp_path}/on_cpu.py:f", "--on-gpu", f"{tmp_path}/on_gpu.py:f"
-    done = cpugpu.here("time", *both, "--n", "64", "--device", "cpu", "--threads", "1", "--json")
-    assert done.code == EXIT_OK, done.err
+    done = cpugpu.here("time", *both, "--n", "64", "--device", "cpu", "--threads", "1", "--json", code=EXIT_OK)
     traced = next(event for event in done.events if isinstance(event, CodeTraced))
     assert (traced.library, traced.not_compared) == ("numpy", "")

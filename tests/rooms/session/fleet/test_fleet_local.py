@@ -36,9 +36,8 @@ def test_every_gpu_of_every_host_is_a_line(cpugpu, bare_python):
     """The interpreter has no packages installed."""
     outcome = cpugpu(
         "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--python", bare_python, "matmul", "--size", "64,2048",
-        "--simulate", f"{FAST},gpus=2",
+        "--simulate", f"{FAST},gpus=2", code=EXIT_OK,
     )  # fmt: skip
-    assert outcome.code == EXIT_OK
     assert "SIMULATED" in outcome.out
     rows = [line.split()[:3] for line in outcome.out.splitlines() if line.strip().startswith(("64", "2,048"))]
     assert rows == [[size, host, gpu] for size in ("64", "2,048") for host in ("n1", "n2") for gpu in "01"]
@@ -50,7 +49,7 @@ def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu):
     outcome = cpugpu(
         "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "matmul", "--size", "2048", "--simulate", slow
     )
-    assert outcome.code == EXIT_OK
+    assert outcome.code == EXIT_OK, outcome.err
     lines = [line.split() for line in outcome.out.splitlines() if line.strip().startswith("2,048")]
     assert [line[1:3] for line in lines if "slow:" in line] == [["n1", "2"], ["n2", "2"]]
     for host in ("n1", "n2"):

@@ -119,7 +119,6 @@ def test_the_receipt_counts_children_and_memory(tmp_path):
     child = f"import os\nif os.fork():\n    os.wait()\n    os._exit(0)\n{LASTING}"
     found = traced(own_command(python(child)), tmp_path)
     assert used_by(found).processes == 2
-    assert found.peak_host_bytes is not None
     assert found.peak_host_bytes > 4e6
     assert used_by(found).hides_gpus
 
@@ -127,7 +126,6 @@ def test_the_receipt_counts_children_and_memory(tmp_path):
 def test_start_up_is_timed_apart(tmp_path):
     code = own_command(python(LASTING), startup=shlex.join(python("pass")))
     found = traced(code, tmp_path)
-    assert used_by(found).startup_ns is not None
     assert 0 < used_by(found).startup_ns < 0.1e9
     with pytest.raises(CaseError, match=r"start-up command ended with exit code 1"):
         traced(own_command(python(LASTING), startup="false"), tmp_path)

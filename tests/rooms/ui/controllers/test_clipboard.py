@@ -5,7 +5,7 @@ import re
 
 import pytest
 from tests.helpers.app.fake_run import new_app, opened
-from tests.helpers.app.looking import done_run, text_of
+from tests.helpers.app.looking import text_of
 
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat import repeat_text
@@ -48,8 +48,7 @@ async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(mon
     for name in ("TMUX", "STY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
-    async with opened() as pilot:
-        await done_run(pilot)
+    async with opened(ran=True) as pilot:
         await pilot.press("C")
         run = pilot.app.state.run.run
         assert pilot.app.clipboard == repeat_text(run) == "cpugpu-tui run quick --starts 1"
@@ -58,8 +57,7 @@ async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(mon
 
 
 async def test_a_command_too_long_for_the_line_says_that_there_is_more():
-    async with opened(new_app(PlanRequest(("matmul",), sizes="16,64,256", rounds=8)), size=(60, 16)) as pilot:
-        await done_run(pilot)
+    async with opened(new_app(PlanRequest(("matmul",), sizes="16,64,256", rounds=8)), size=(60, 16), ran=True) as pilot:
         await pilot.press("C")
         line = text_of(pilot, "#status")
         assert len(line) <= 60

@@ -229,8 +229,7 @@ def test_on_a_terminal_it_plays_and_leaves_the_table_and_nothing_else(short, tmp
     with PtyApp([sys.executable, "-c", SPY, path, "--pace", "1000"], env=environment, columns=150) as app:
         app.until_text("the demo has ended")
         app.until_text("REPLAY")
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
         left = app.output[app.output.rfind(b"\x1b[?1049l") :].decode()
     assert "NVIDIA H200" in left
     assert "quick" in left, left
@@ -241,8 +240,7 @@ def test_on_a_terminal_it_plays_and_leaves_the_table_and_nothing_else(short, tmp
 def test_quitting_in_the_middle_asks_nothing(tmp_path, environment):
     with PtyApp([sys.executable, "-m", "cpugpu_tui", "demo"], env=environment) as app:
         app.until_text("run 1 of 10")
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
     assert not list(tmp_path.rglob("*.db"))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tests.helpers.app import fake_run
-from tests.helpers.app.looking import done_run, screen_lines, shown, table_of, text_of
+from tests.helpers.app.looking import screen_lines, shown, table_of, text_of
 
 from cpugpu_tui.model import LATENCY, DeviceSampled
 from cpugpu_tui.session.planning import PlanRequest
@@ -15,8 +15,7 @@ from cpugpu_tui.ui.screens.page import Page
 
 
 async def test_filter_narrows_while_typing_and_esc_shows_all():
-    async with fake_run.opened() as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(ran=True) as pilot:
         await pilot.press("/", *"gpu")
         assert len(shown(pilot)) == 5
         assert all("▲ GPU" in line for line in shown(pilot))
@@ -30,8 +29,7 @@ async def test_filter_narrows_while_typing_and_esc_shows_all():
 
 
 async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back():
-    async with fake_run.opened() as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(ran=True) as pilot:
         screen = pilot.app.screen
         timings, answer = screen.query_one("#timings"), screen.query_one("#answer")
         before = timings.outer_size.height
@@ -50,8 +48,7 @@ async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back():
 
 
 async def test_tab_goes_through_the_panes():
-    async with fake_run.opened() as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(ran=True) as pilot:
         await pilot.press("shift+tab")
         panes = []
         for _ in range(4):
@@ -110,8 +107,7 @@ async def test_the_detail_changes_with_the_run():
 
 
 async def test_t_changes_the_theme_and_the_cells_follow():
-    async with fake_run.opened() as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(ran=True) as pilot:
         before = pilot.app.theme
         colour = table_of(pilot).get_cell_at((0, 1)).spans[0].style.color
         await pilot.press("t")
@@ -157,12 +153,10 @@ async def test_signs_are_explained_while_they_are_on_the_screen():
 @pytest.mark.parametrize("key", ["h", "K", "g", "question_mark", "M", "enter"])
 async def test_a_page_that_is_closed_is_not_drawn_any_more(key):
     """What was to come after the next paint, or from a thread, comes late: its widgets are gone by then."""
-    async with fake_run.opened() as pilot:
-        await done_run(pilot)
+    async with fake_run.opened(ran=True) as pilot:
         await pilot.press(key)
         await fake_run.settled(pilot, lambda: isinstance(pilot.app.screen, Page))
         page = pilot.app.screen
-        assert isinstance(page, Page)
         await pilot.press("escape")
         await fake_run.settled(pilot, lambda: not page.query("Lines"))
         page.redraw()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, new_app, opened, settled, start_run
-from tests.helpers.app.looking import done_run, reads, table_of, text_of
+from tests.helpers.app.looking import reads, table_of, text_of
 from tests.helpers.app.several_gpus import events_of
 from textual.widgets import Input
 
@@ -47,8 +47,7 @@ def keep_run(store, pilot):
 
 
 async def test_y_copies_the_row_under_the_cursor():
-    async with opened() as pilot:
-        await done_run(pilot)
+    async with opened(ran=True) as pilot:
         table_of(pilot).focus()
         await pilot.press("home", "j")
         await settled(pilot, lambda: "/50/" in (pilot.app.state.cursor or ""))
@@ -62,8 +61,7 @@ async def test_y_copies_the_row_under_the_cursor():
 
 async def test_a_new_run_ends_what_an_earlier_key_came_to():
     """It stood where the progress of the run does, for six seconds."""
-    async with opened() as pilot:
-        await done_run(pilot)
+    async with opened(ran=True) as pilot:
         await pilot.press("y")
         assert "clipboard" in text_of(pilot, "#status")
         await pilot.press("r")
@@ -73,16 +71,14 @@ async def test_a_new_run_ends_what_an_earlier_key_came_to():
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 async def test_every_ending_of_a_file_stands_in_the_box(columns):
-    async with opened(size=(columns, 24)) as pilot:
-        await done_run(pilot)
+    async with opened(size=(columns, 24), ran=True) as pilot:
         await pilot.press("e")
         await settled(pilot, lambda: bool(hint(pilot)))
         await reads(pilot, ".json", ".ndjson", ".csv", ".md", ".html")
 
 
 async def test_e_writes_the_run_to_a_file(store, tmp_path):
-    async with opened(new_app(backend=SavingBackend(store))) as pilot:
-        await done_run(pilot)
+    async with opened(new_app(backend=SavingBackend(store)), ran=True) as pilot:
         keep_run(store, pilot)
         await ask(pilot, tmp_path / "x.json")
         await settled(pilot, lambda: "Wrote" in text_of(pilot, "#status"))
@@ -99,8 +95,7 @@ def keep_search(store, pilot, sizes, workload):
 async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operations(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for workload in ("matmul", "softmax"):
-        async with opened(new_app(backend=SavingBackend(store))) as pilot:
-            await done_run(pilot)
+        async with opened(new_app(backend=SavingBackend(store)), ran=True) as pilot:
             keep_search(store, pilot, (16, 64, 256, 1024), workload)
             await ask(pilot, Path("thresholds.json"))
             if workload == "softmax":
@@ -114,8 +109,7 @@ async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operat
 
 async def test_a_file_that_is_there_is_asked_for_twice(store, tmp_path):
     (tmp_path / "x.md").write_text(old := '{"event":"older"}')
-    async with opened(new_app(backend=SavingBackend(store))) as pilot:
-        await done_run(pilot)
+    async with opened(new_app(backend=SavingBackend(store)), ran=True) as pilot:
         keep_run(store, pilot)
         await ask(pilot, f"{tmp_path}/new.md/")
         assert "does not exist" in hint(pilot)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.style import Style
 from tests.helpers.app.fake_run import new_app, opened, settled, start_run
-from tests.helpers.app.looking import done_run, text_of
+from tests.helpers.app.looking import text_of
 from textual.color import Color
 from textual.widgets import OptionList
 
@@ -47,8 +47,7 @@ def write(folder, text, name="mine"):
 
 @asynccontextmanager
 async def done(config_dir=None, theme="slate", size=(120, 40)):
-    async with opened(new_app(config_dir=config_dir, theme=theme), size) as pilot:
-        await done_run(pilot)
+    async with opened(new_app(config_dir=config_dir, theme=theme), size, ran=True) as pilot:
         yield pilot
 
 
@@ -135,8 +134,7 @@ async def test_a_theme_never_moves_what_cannot_be_seen_under_no_color(monkeypatc
     monkeypatch.setenv("NO_COLOR", "1")
     app = new_app()
     monkeypatch.undo()
-    async with opened(app) as pilot:
-        await done_run(pilot)
+    async with opened(app, ran=True) as pilot:
         for theme in ("slate", "paper", "ansi-dark"):
             assert theme in app.themes.names  # which also loads the shipped ones
             app.theme = theme

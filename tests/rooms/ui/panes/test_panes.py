@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, finished, opened, readings, rounds, settled
-from tests.helpers.app.looking import done_run, reads
+from tests.helpers.app.looking import reads
 from tests.helpers.app.looking import text_of as shown_by
 from tests.helpers.golden import assert_golden, paragraphs
 from tests.readme.blocks import keys as keys_table
@@ -137,8 +137,7 @@ def test_no_two_rows_look_alike(cases):
 
 async def test_a_filter_says_how_many_rows_it_lets_through_at_every_size():
     for size in ((80, 24), (120, 40)):
-        async with opened(size=size) as pilot:
-            await done_run(pilot)
+        async with opened(size=size, ran=True) as pilot:
             await pilot.press("slash", *"2048")
             await settled(pilot, lambda: shown_by(pilot, "#filter-count") == "1 of 7 rows")
             await reads(pilot, "1 of 7 rows")

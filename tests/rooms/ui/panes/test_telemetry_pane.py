@@ -78,8 +78,7 @@ DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "NVIDIA H200", gpu(3).uuid),
 """CUDA_VISIBLE_DEVICES=3: torch's first GPU is NVML's fourth."""
 
 
-def frame(*sweeps, size = COLUMN, glyphs = UNICODE,
-          devices = DEVICES):  # fmt: skip
+def frame(*sweeps, size=COLUMN, glyphs=UNICODE, devices=DEVICES):
     return marked(telemetry_lines(state(*sweeps), *size, glyphs, devices))
 
 

@@ -34,10 +34,7 @@ def half(case, device, index, samples, *marks):
     )
 
 
-def timed(
-    case = ALL, cpu_ns = 9_000.0, gpu_ns = GPU_NS, gpu = None,
-    singles = 25, slow = (), threads = 16,
-):  # fmt: skip
+def timed(case=ALL, cpu_ns=9_000.0, gpu_ns=GPU_NS, gpu=None, singles=25, slow=(), threads=16):
     """A case in eight rounds; `gpu` is measured once a round beside latency, `slow` are calls of the GPU's last one."""
     events: list[model.Event] = [
         model.CaseStarted(case=case.key, flops=2.0 * 64**3, bytes_moved=12.0 * 64**2, operations=1)

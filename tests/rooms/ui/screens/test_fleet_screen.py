@@ -273,8 +273,7 @@ def fleet_app(folder, hosts, sizes, simulated):
 def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path):
     with fleet_app(tmp_path, "n[1-2],bad", "64,128", "gpus=2") as app:
         app.until_text("3 done; 6 of 6 cases")
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
         assert "3 done" in app.output.decode()
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.helpers.app.fake_run import opened, settled
-from tests.helpers.app.looking import done_run, text_of
+from tests.helpers.app.fake_run import done_run, opened, settled
+from tests.helpers.app.looking import text_of
 from tests.rooms.ui.screens.test_fleet_screen import opened as fleet_opened
 from tests.rooms.ui.test_footer import ASKED_IN_ON_KEY, action_of, app_with_history
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.helpers.app import saved_runs
 from tests.helpers.app.fake_run import new_app, opened, readings, settled
-from tests.helpers.app.looking import done_run, reads, shown, text_of
+from tests.helpers.app.looking import reads, shown, text_of
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.store import Store
@@ -137,8 +137,7 @@ async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store
 @pytest.mark.parametrize("key", ["h", "escape"])
 async def test_the_present_comes_back_as_it_goes_on(store, key):
     store.import_run(saved_runs.stream("a", replace(saved_runs.SWEEP, name="yesterday")))
-    async with opened(saved_runs.app_with(store)) as pilot:
-        await done_run(pilot)
+    async with opened(saved_runs.app_with(store), ran=True) as pilot:
         before = shown(pilot)
         await saved_runs.open_newest(pilot)
         assert "yesterday" in saved_runs.status(pilot)
@@ -223,8 +222,7 @@ async def test_deleting_asks_and_only_y_means_yes(store):
 async def test_keys_for_the_run_on_the_screen_do_nothing_to_the_one_behind_the_list(store):
     store.import_run(saved_runs.stream("a"))
     store.import_run(saved_runs.stream("b"))
-    async with opened(saved_runs.app_with(store)) as pilot:
-        await done_run(pilot)
+    async with opened(saved_runs.app_with(store), ran=True) as pilot:
         await saved_runs.list_runs(pilot)
         await pilot.press("c", "e", "y", "f", "g", "w", "M", "z", "space", "x")
         assert isinstance(pilot.app.screen, HistoryScreen)

@@ -70,8 +70,7 @@ def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start,
     app.send("r")
     until_done(app)
     app.until_text("GPU wins")
-    app.send("q")
-    assert app.exit_code() == 0
+    app.quit()
     end = bytes(app.output[app.output.find(ALTERNATE_SCREEN_OFF) :])
     assert re.search(rb"left with done, run 1, 1\d rows", end)
     assert b"\x1b[?25h" in end
@@ -129,8 +128,7 @@ def test_suspended_and_back_the_run_goes_on(start):
     for part in ("Workload", "speedup", "Telemetry", "? Help"):
         app.until_text(part)
     until_done(app)
-    app.send("q")
-    assert app.exit_code() == 0
+    app.quit()
 
 
 def test_output_stays_within_the_budget_while_a_run_is_live(start):
@@ -222,8 +220,7 @@ def test_a_scrollbar_is_dragged_and_no_other_movement_is_asked_for(start):
     assert b"\x1b[?1003h" not in app.output
     app.send("\x1b")
     app.until_text("ready")
-    app.send("q")
-    assert app.exit_code() == 0
+    app.quit()
     assert app.output.rfind(b"\x1b[?1002l") > app.output.rfind(b"\x1b[?1002h")
 
 
@@ -236,5 +233,4 @@ def test_the_status_line_names_an_interpreter_that_does_not_answer_and_x_ends_th
         app.until_text(f"quick Waiting for {silent_python} to answer, at most 120 s.")
         app.send("x")
         app.until_text("quick · stopped, 0 cases")
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()

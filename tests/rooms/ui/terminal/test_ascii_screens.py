@@ -1,8 +1,8 @@
 """Every screen without UTF-8 is ASCII at every size."""
 
 import pytest
-from tests.helpers.app.fake_run import FakeBackend, opened, settled
-from tests.helpers.app.looking import done_run, screen_lines
+from tests.helpers.app.fake_run import FakeBackend, done_run, opened, settled
+from tests.helpers.app.looking import screen_lines
 
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions

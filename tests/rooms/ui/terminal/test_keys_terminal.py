@@ -43,5 +43,4 @@ def test_the_palette_runs_a_preset_and_the_command_that_repeats_it_reaches_the_t
         assert plain == envelope
         assert base64.b64decode(plain).startswith(b"cpugpu-tui run quick")
         assert b"\x1bPtmux;\x1b\x1b]52;c;" in app.output
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()

@@ -7,7 +7,7 @@ from random import Random
 import psutil
 import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled
-from tests.helpers.app.looking import done_run, screen_lines
+from tests.helpers.app.looking import screen_lines
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
 from textual import events
@@ -41,8 +41,7 @@ async def on_footer(pilot, label):
 
 
 async def test_a_click_selects_a_row_and_a_double_click_opens_it():
-    async with opened(size=(80, 24)) as pilot:
-        await done_run(pilot)
+    async with opened(size=(80, 24), ran=True) as pilot:
         table = pilot.app.screen.query_one(TimingTable)
         await settled(pilot, lambda: table.row_count == 7)
         await pilot.click(table, offset=(4, 3))
@@ -54,8 +53,7 @@ async def test_a_click_selects_a_row_and_a_double_click_opens_it():
 
 
 async def test_a_click_on_a_heading_sorts_and_another_one_reverses():
-    async with opened(size=(80, 24)) as pilot:
-        await done_run(pilot)
+    async with opened(size=(80, 24), ran=True) as pilot:
         table = pilot.app.screen.query_one(TimingTable)
         await settled(pilot, lambda: table.row_count == 7)
         in_run_order = table.row_keys
@@ -71,8 +69,7 @@ async def test_a_click_on_a_heading_sorts_and_another_one_reverses():
 
 
 async def test_a_click_on_a_key_of_the_footer_presses_it():
-    async with opened(size=(80, 24)) as pilot:
-        await done_run(pilot)
+    async with opened(size=(80, 24), ran=True) as pilot:
         await on_footer(pilot, "Help")
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
         x = screen_lines(pilot)[-1].index("back")

@@ -49,8 +49,7 @@ def visit(app):
         screens.append(app.text)
         app.send("\x1b")
         app.until(lambda app, seen=seen: seen not in app.text)  # type: ignore[misc]
-    app.send("q")
-    assert app.exit_code() == 0
+    app.quit()
     return screens
 
 
@@ -89,8 +88,7 @@ def test_the_app_inside_tmux(tmp_path):
         app.until(lambda app: re.search(r"done, \d+ cases", app.text) is not None)
         app.until_text("▲ GPU")
         app.bytes_until_quiet()  # a series ends after the run that the table shows
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
 
 
 def test_this_terminal_is_described_before_textual_is_imported():

@@ -15,8 +15,7 @@ def test_a_simulated_machine_shows_nothing_of_this_one(fake_nvml, tmp_path):
         app.until_text("simulated GPU")
         app.until_text("GPU-SIM0")
         assert "H200" not in app.text
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
     assert fake_nvml.calls() == []
 
 
@@ -35,5 +34,4 @@ def test_keys_runs_and_quitting_live_on_while_the_driver_hangs(fake_nvml, tmp_pa
         app.until_text("The GPU wins")
         app.until_text("Run again")
         app.bytes_until_quiet()  # the series ends after the run that the table shows; before that, q would ask
-        app.send("q")
-        assert app.exit_code() == 0
+        app.quit()
