@@ -127,7 +127,6 @@ def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter of another environment that has torch: this environment's, lent by a .pth file."""
     python = virtual_environment(tmp_path_factory.mktemp("torch") / "venv")
     torch = importlib.util.find_spec("torch")
-    assert torch.origin is not None
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
     (packages / "lent.pth").write_text(f"{Path(torch.origin).parents[1]}\n")
     return python
@@ -158,7 +157,6 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pa
     return to_file
 
 
-@pytest.fixture(autouse=True)
 def only_the_catalogue_stays():
     """Remove the workloads that a test registered: the app lists and counts all, so its pictures would differ.
 
@@ -167,3 +165,8 @@ def only_the_catalogue_stays():
     before = set(registered())
     yield
     forget(before)
+
+
+after_a_test = pytest.fixture(only_the_catalogue_stays, autouse=True)
+after_a_module = pytest.fixture(only_the_catalogue_stays, autouse=True, scope="module")
+"""For its fixtures, which register before a test begins."""
