@@ -13,6 +13,7 @@ from cpugpu_tui.cli.fleet import running as fleet_module
 from cpugpu_tui.cli.running import modes as run_module
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import Case, Plan, RunStarted
+from cpugpu_tui.session.own_workloads import OwnWorkloads, learn
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.repeat import repeat_commands, repeat_text, why_no_command
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
@@ -177,7 +178,7 @@ class B(Copy):
 """
 
 
-def test_running_what_a_run_of_own_workloads_prints_runs_the_same_cases(cpugpu, tmp_path):
+def test_running_what_a_run_of_own_workloads_prints_runs_the_same_cases(cpugpu, tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text(OWN)
     first = cpugpu.here("run", "copy-a", "copy-b", "--workloads", tmp_path / "own.py", "--simulate", FAST)
     printed = [line.removeprefix("Again: ") for line in first.out.splitlines() if line.startswith("Again: ")]
@@ -186,3 +187,6 @@ def test_running_what_a_run_of_own_workloads_prints_runs_the_same_cases(cpugpu, 
     with cpugpu.store() as store:
         ran, repeated = ([case.key for case in store.plan_of(store.find(number)).cases] for number in "12")
     assert (ran, len(ran)) == (repeated, 5)
+    monkeypatch.setattr("cpugpu_tui.workloads.catalogue", lambda: (), raising=False)
+    own, _ = learn(OwnWorkloads(), (str(tmp_path / "own.py"),), None, installed=False)
+    assert [info.name for info in own.workloads] == ["copy-a", "copy-b"], "what only the agent knows is not a person's"

@@ -15,8 +15,10 @@ from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import LostRunError, NoSuchRunError, ReplacedError, StoreError, UsageError
+from cpugpu_tui.machine import procfs
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
+from cpugpu_tui.store.reading import FinishedCases
 
 CASES = tuple(model.Case("matmul", size, variant="out") for size in (16, 64, 256, 1024))
 PLAN = model.Plan(name="quick", cases=CASES, simulation=model.Simulation(seed=3))
@@ -239,9 +241,8 @@ def test_an_ambiguous_prefix_names_the_candidates(store):
 def test_many_candidates_are_not_all_listed(store, words):
     for index in range(9):
         store.begin_run(started(f"x{index}"))
-    with pytest.raises(UsageError) as caught:
+    with words.of(UsageError):
         store.find("x")
-    words(str(caught.value))
 
 
 @pytest.mark.parametrize("text", ["7", "nonsense", "", "%", "999999999999999999999999", "٣", "LATEST"])
@@ -258,13 +259,11 @@ def test_an_unknown_run_is_a_usage_error_with_a_remedy(store, text):
 
 def test_without_runs_the_sentence_says_how_to_get_one(store, words):
     assert store.runs() == []
-    with pytest.raises(UsageError) as caught:
+    with words.of(UsageError):
         store.find("latest")
-    words(str(caught.value))
     store.begin_run(started())
-    with pytest.raises(NoSuchRunError) as caught:
+    with words.of(NoSuchRunError):
         store.find("7")
-    words(str(caught.value))
 
 
 # ------------------------------------------------------------------ the list of runs
@@ -292,6 +291,8 @@ def test_the_list_says_what_each_run_was(store):
     assert (second.cases_ok, second.cases_failed, second.cases_skipped, second.devices) == (0, 0, 0, ())
     assert not second.simulated
     assert store.runs(limit=1) == [second]
+    finished = FinishedCases(first.run_id, 1, True, tuple(case.key for case in CASES[:2]))
+    assert store.finished_cases({"matmul", "conv2d"}, procfs.hostname(), simulated=True, limit=9) == [finished]
 
 
 def test_a_run_of_which_every_case_failed_is_not_done(store):

@@ -21,7 +21,6 @@ PATIENCE_S = 60.0
 
 
 def words_of(agent):
-    assert isinstance(agent, AgentProcess)
     return Path(f"/proc/{agent.pid}/cmdline").read_text().split("\0")
 
 
@@ -39,6 +38,17 @@ def test_a_standby_agent_that_may_not_run_code_is_replaced_and_one_that_may_is_k
         agents.use([])
         agents.greet()
         assert CODE not in words_of(agents.take())
+
+
+def test_of_threads_that_have_ended_the_first_is_kept():
+    """It knows which child processes are not a workload's."""
+    with closing(Agents(simulated=True, worker="thread")) as agents:
+        taken = [agents.take() for _ in range(2)]
+        for thread in taken:
+            thread.end(at_once=False)
+            assert thread.wait(PATIENCE_S)
+        taken += [agents.take() for _ in range(2)]
+        assert agents._threads == [taken[0], *taken[2:]]
 
 
 def test_the_app_lets_only_agents_of_plans_with_code_run_code():

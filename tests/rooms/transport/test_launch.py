@@ -5,7 +5,7 @@ import queue
 import signal
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from cpugpu_tui.transport import agent_output
 from cpugpu_tui.transport.agent_command import host_start
 from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.transport.agent_process import AgentProcess
 
 
 @pytest.fixture
@@ -36,9 +35,7 @@ def agents():
 @pytest.fixture
 def agent(agents):
     """A fresh agent process of this interpreter, simulated."""
-    agent = agents.take()
-    assert isinstance(agent, AgentProcess)
-    return agent
+    return agents.take()
 
 
 # ------------------------------------------------------------------ a process and its one plan
@@ -147,7 +144,6 @@ def forking(agents, folder, then):
     wrapper.chmod(0o755)
     agents.python = str(wrapper)
     agent = agents.take()
-    assert isinstance(agent, AgentProcess)
     inbox = heard(agent)
     agent.send_plan(plan_of(64))
     return agent, inbox
@@ -171,11 +167,13 @@ def test_an_agent_that_closes_its_output_and_stays_is_ended(agents, tmp_path, mo
 
 
 CONTROLLER = """
+import signal
 import sys
 from tests.helpers.runs.listening import heard, next_of
 from tests.helpers.runs.recorder import plan_of
 from cpugpu_tui.model import Progressed
 from cpugpu_tui.transport.agent_pool import Agents
+from cpugpu_tui.transport.signal_watch import watch_signals
 agents = Agents(sys.argv[1], simulated=True)
 agent = agents.take()
 inbox = heard(agent)
@@ -183,29 +181,37 @@ agent.send_plan(plan_of(64))
 next_of(inbox, Progressed, lambda event: event.phase == "first call")
 while not (lines := agent._last_lines()):
     pass
-print(agent.pid, lines[-1].split()[1], flush=True)
-sys.stdin.read()
+with watch_signals(lambda number: None, terminal=0):
+    print(agent.pid, lines[-1].split()[1], flush=True)
+    signal.pause()
 """
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
-def test_an_agent_and_its_child_go_with_a_killed_controller(agents, tmp_path, is_stopped):
-    """Even an agent that is suspended and cannot exit by itself."""
+@pytest.mark.parametrize("how", ["killed", "killed while the agent is suspended", "its terminal was closed"])
+def test_an_agent_and_its_child_go_with_their_controller(agents, tmp_path, how):
+    """Even an agent that cannot exit by itself, and where nothing obeys the end of the terminal."""
     agent, inbox = forking(agents, tmp_path, "time.sleep(600)")
     agent.end(at_once=True)  # only the interpreter that it was is wanted
     next_of(inbox, AgentExited)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/tui:{ROOT}"}
+    terminal, its_end = os.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", CONTROLLER, tmp_path / "python"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-    ) as controller:  # fmt: skip
+        [sys.executable, "-c", CONTROLLER, tmp_path / "python"], stdin=its_end, stdout=subprocess.PIPE, env=environment
+    ) as controller:
         pids = [int(word) for word in controller.stdout.readline().split()]
         guardians = [each.pid for each in psutil.Process(pids[0]).children() if each.name() == NAME]
         assert len(guardians) == 1
         witnesses = [Witness(pid) for pid in (*pids, *guardians)]
-        if is_stopped:
+        if "suspended" in how:
             os.killpg(pids[0], signal.SIGSTOP)
+        if "killed" in how:
+            controller.kill()
+        os.close(terminal)
+        with suppress(subprocess.TimeoutExpired):
+            controller.wait(PATIENCE_S)
         controller.kill()
+    os.close(its_end)
+    assert controller.returncode == (-signal.SIGKILL if "killed" in how else 128 + signal.SIGHUP)
     assert all(witness.sees_the_end(PATIENCE_S) for witness in witnesses)
 
 
@@ -227,7 +233,6 @@ def test_without_a_guardian_an_agent_works_and_says_so(agents, tmp_path, monkeyp
 def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents, tmp_path):
     agent, inbox = forking(agents, tmp_path, "assert sys.stdin.read() == ''; os.close(0); time.sleep(600)")
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
-    assert isinstance(agent, AgentProcess)
     agent._process.stdin.close()
     assert next_of(inbox, AgentExited).exit_code == EXIT_CONTROLLER_GONE
 
