@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from cpugpu_tui.decide.comparison import EQUIVALENCE, GPU_WINS, TIE, Comparison
@@ -53,11 +54,6 @@ class TimedCase:
     source: str = ""
     """The run that it comes from, like `run 12`."""
 
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """Workload, variant and size."""
-        return self.workload, self.variant, self.size
-
 
 @dataclass(frozen=True)
 class Numbers:
@@ -69,17 +65,24 @@ class Numbers:
     """This machine's last calibration of the CPU."""
     gpu: Ceilings | None = None
 
+    @cached_property
+    def _series(self) -> Mapping[tuple[str, str], list[TimedCase]]:
+        """(workload, variant) → its points. A hundred saved runs have thousands, and each claim looks for a few."""
+        series: dict[tuple[str, str], list[TimedCase]] = {}
+        for point in self.points:
+            series.setdefault((point.workload, point.variant), []).append(point)
+        return series
+
     def sweep(self, workload: str, variant: str, device: str = "both") -> tuple[TimedCase, ...]:
         """Return the points of one workload and variant in order of size: timed on `both` devices, or on the `cpu`."""
-        found = [p for p in self.points if (p.workload, p.variant) == (workload, variant)]
+        found = self._series.get((workload, variant), ())
         usable = [p for p in found if p.comparison is not None or (device == "cpu" and p.cpu_ns.get(LATENCY))]
         best = {point.size: point for point in reversed(usable)}
         return tuple(best[size] for size in sorted(best))
 
     def at(self, workload: str, variant: str, size: int, beside: TimedCase | None = None) -> TimedCase | None:
         """Return one size, if it was timed on both devices, from the run of `beside` if that has it, too."""
-        key = workload, variant, size
-        found = [p for p in self.points if p.key == key and p.comparison is not None]
+        found = [p for p in self._series.get((workload, variant), ()) if p.size == size and p.comparison is not None]
         same_run = [p for p in found if beside is not None and p.source == beside.source]
         return next(iter(same_run or found), None)
 

@@ -50,9 +50,7 @@ COMMANDS = {
 }
 """Name → its files and its first sentence, which `--help` lists without importing the files."""
 
-GROUPS = {
-    "thresholds": "See docs/in-your-program.md.", "reference": "", "fleet": "Nothing is installed on the hosts."
-}  # fmt: skip
+GROUPS = {"thresholds": "See docs/in-your-program.md.", "reference": "", "fleet": "Nothing is installed on the hosts."}
 """Commands whose files hold what follows their name → the rest of their help."""
 
 LIKE = 0.7

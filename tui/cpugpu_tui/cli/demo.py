@@ -25,9 +25,7 @@ class DemoGiven(opt.Given):
     pace: Annotated[str | None, opt.option(
         "PACE", "Playback speed: original, or a factor such as 2 for twice as fast.", usual="90 s in all"
     )] = None  # fmt: skip
-    table: Annotated[bool, opt.flag(
-        "--table", "Print tables, answers and claims instead of opening the app."
-    )] = False  # fmt: skip
+    table: Annotated[bool, opt.flag("--table", "Print tables, answers and claims instead of opening the app.")] = False
 
 
 @opt.takes(commands.command(), DemoGiven, "file pace table json theme mouse")

@@ -152,9 +152,8 @@ def _beside(given: MachineGiven, name: str) -> int:
     if "cpu" in given.devices:
         raise UsageError("--beside compares GPUs, not the CPU.", "Leave out --device cpu.")
     options = RunOptions(
-        python=found_python(given.python, simulation=given.simulation), database=given.database,
-        save=not given.no_save,
-    )  # fmt: skip
+        python=found_python(given.python, simulation=given.simulation), database=given.database, save=not given.no_save
+    )
     wanted = tuple("cuda" if each == "auto" else each for each in given.devices) or ("cuda",)
     driver = DriverReadings()
     ceilings, state, code = measured(options, wanted, given.simulation, driver.see)
@@ -227,9 +226,7 @@ def measured(
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.transport.agent_pool import Agents
 
-    plan = Plan(
-        "machine", (), devices=devices, calibrate=True, reads_driver=also is not None, simulation=simulation
-    )  # fmt: skip
+    plan = Plan("machine", (), devices=devices, calibrate=True, reads_driver=also is not None, simulation=simulation)
     found: list[Ceilings] = []
 
     def see(_state: RunState, event: Event) -> None:

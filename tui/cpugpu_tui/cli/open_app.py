@@ -148,10 +148,7 @@ def open_as_configured() -> int:
         worker=text["worker"] or "process", python=text["python"], database=Path(database) if database else None,
         workloads=workloads if isinstance(workloads, tuple) else (), ceilings=settings["ceilings"].value is not False,
     )  # fmt: skip
-    return open_app(
-        options, theme=text["theme"], mouse=settings["mouse"].value is not False,
-        simulate=simulate,
-    )  # fmt: skip
+    return open_app(options, theme=text["theme"], mouse=settings["mouse"].value is not False, simulate=simulate)
 
 
 def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:

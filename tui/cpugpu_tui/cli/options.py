@@ -233,9 +233,7 @@ class Given:
     worker: Annotated[str, option(
         "MODE", "Run the timed code in a `process` of its own or in a `thread` of this program.", env="CPUGPU_WORKER"
     )] = "process"  # fmt: skip
-    python: Annotated[str | None, option(
-        "PATH", PYTHON, usual="the Python of cpugpu-tui", env="CPUGPU_PYTHON"
-    )] = None  # fmt: skip
+    python: Annotated[str | None, option("PATH", PYTHON, usual="the Python of cpugpu-tui", env="CPUGPU_PYTHON")] = None
     pythons: Annotated[list[str] | None, option(
         "PATH", f"{PYTHON} Repeat the option to compare several: they are timed in turn.  [env var: CPUGPU_PYTHON]",
         "--python", usual="the Python of cpugpu-tui",

@@ -43,9 +43,7 @@ class TelemetryGiven(opt.Given):
     gpm: Annotated[bool, opt.flag(
         "--gpm", "Also read occupancy, and the activity of tensor cores and DRAM (Hopper and later)."
     )] = False  # fmt: skip
-    record: Annotated[Path | None, opt.file_of(
-        "Also write the readings to a new file, for --replay."
-    )] = None  # fmt: skip
+    record: Annotated[Path | None, opt.file_of("Also write the readings to a new file, for --replay.")] = None
 
 
 @opt.takes(commands.command(), TelemetryGiven, "json interval count gpm record replay simulate")
@@ -106,9 +104,8 @@ def _replay(path: Path, interval_s: float | None, count: int | None, *, as_json:
 
 
 def _watch(
-    simulated: Simulation | None, interval_s: float, count: int | None, record: Path | None, *, gpm: bool,
-    as_json: bool,
-) -> None:  # fmt: skip
+    simulated: Simulation | None, interval_s: float, count: int | None, record: Path | None, *, gpm: bool, as_json: bool
+) -> None:
     from cpugpu_tui.telemetry.recording import Recorder
 
     if simulated is None:

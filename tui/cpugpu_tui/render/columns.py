@@ -227,10 +227,7 @@ def _columns() -> Iterator[Column]:
         " the numbers and, for transfer, copies between GPUs. The speedup is the first GPU's.",
     )  # fmt: skip
     yield Column(Key.KERNEL, COLD, _kernels, "Kernel time with empty caches, without launch and wait.")
-    yield Column(
-        Key.SPEEDUP, "speedup", _speedup,
-        "CPU latency divided by GPU latency. Above 1 the GPU is faster.",
-    )  # fmt: skip
+    yield Column(Key.SPEEDUP, "speedup", _speedup, "CPU latency divided by GPU latency. Above 1 the GPU is faster.")
     yield Column(
         Key.PLUS_MINUS, "95 % interval", _plus_minus,
         "Of the speedup; with one device, of its time. It is about the mean of other starts of the process, or holds"

@@ -252,9 +252,7 @@ def device_limit(run: RunState, row: Row, times: DeviceTimes) -> Limit | None:
         return None
     hardware_ns = times.median_ns(DEVICE) or times.kernels_ns or times.latency_ns
     link = link_of(row.case.variant) if times.device != "cpu" and row.case.workload == "transfer" else None
-    return limit(
-        started.flops, started.bytes_moved, row.case.dtype, link, hardware_ns, times.latency_ns, ceilings
-    )  # fmt: skip
+    return limit(started.flops, started.bytes_moved, row.case.dtype, link, hardware_ns, times.latency_ns, ceilings)
 
 
 def written(run: RunState, row: Row, times: DeviceTimes) -> Written | None:

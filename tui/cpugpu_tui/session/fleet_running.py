@@ -186,8 +186,7 @@ class Fleet:
         self, plan: Plan, host: Host, agents: Agents, series_id: str, tell: Callable[[Told], None]
     ) -> HostChanged:
         facts = {**self._asked.facts, **facts_of(host, self.fleet_id)}
-        session = Session(plan, agents, self._outbox, series_id, self._asked.case_timeout_s, facts,
-                          began_s=math.inf)  # fmt: skip
+        session = Session(plan, agents, self._outbox, series_id, self._asked.case_timeout_s, facts, began_s=math.inf)
         with self._lock:
             self._live[host.host] = session
         # A stop that came before the session was listed did not reach it.

@@ -81,9 +81,7 @@ def most_first(limit_s: float | None) -> int:
     return SURVEY_GRID if limit_s is not None else MOST_GRID
 
 
-def out_of_time(
-    plan: model.Plan, finished: model.RunFinished, elapsed_s: float, state: RunState
-) -> model.RunFinished:  # fmt: skip
+def out_of_time(plan: model.Plan, finished: model.RunFinished, elapsed_s: float, state: RunState) -> model.RunFinished:
     """Return the end of a run without results; if its time limit caused that, the run has failed."""
     if plan.max_seconds is None:
         return finished

@@ -340,9 +340,8 @@ class CommandMachine(TorchMachine):
         if device not in self._timers:
             found = next(each for each in self.devices if each.name == device)
             self._timers[device] = CommandTimer(
-                found, self._codes, self._folder, self._probes, self._threads,
-                self._is_over, self._announce,
-            )  # fmt: skip
+                found, self._codes, self._folder, self._probes, self._threads, self._is_over, self._announce
+            )
         return self._timers[device]
 
     def _is_over(self) -> bool:

@@ -211,10 +211,7 @@ def _gpus_in(gres: str) -> int:
 # ------------------------------------------------------------------ agent zip
 
 
-ROOMS = (
-    "__init__.py", "errors.py", "model", "workloads", "machine", "decide", "timing", "simulation",
-    "agent",
-)  # fmt: skip
+ROOMS = ("__init__.py", "errors.py", "model", "workloads", "machine", "decide", "timing", "simulation", "agent")
 """The rooms in the zip; an import contract limits them to the standard library, torch and pynvml."""
 
 MAIN = "agent/__main__.py"

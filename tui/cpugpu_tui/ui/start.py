@@ -48,9 +48,8 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
     from cpugpu_tui.ui.fleet import FleetApp
 
     app, _ = _run(
-        lambda glyphs, **looks: FleetApp(fleet, state, also, options, glyphs, **looks), found, None,
-        mouse=options.mouse,
-    )  # fmt: skip
+        lambda glyphs, **looks: FleetApp(fleet, state, also, options, glyphs, **looks), found, None, mouse=options.mouse
+    )
     if app.running.failure is not None:
         raise app.running.failure
 

@@ -44,9 +44,7 @@ class FleetGiven(opt.Given):
         "Time limit of each host, from the moment when its agent is ready. The call in progress then ends, and cases"
         " without a complete round are skipped. The runs of --repeat get equal shares of the time.", usual="no limit",
     )] = None  # fmt: skip
-    tui: Annotated[bool, opt.flag(
-        "--tui", "Show the hosts live in the app, and print the tables at the end."
-    )] = False  # fmt: skip
+    tui: Annotated[bool, opt.flag("--tui", "Show the hosts live in the app, and print the tables at the end.")] = False
 
 
 LONGEST_CELL = 10_000

@@ -44,9 +44,8 @@ class VerifyGiven(FileGiven):
 
 
 @opt.takes(
-    commands.command(), VerifyGiven,
-    "file names setup let in_place json max_seconds worker python simulate workloads",
-)  # fmt: skip
+    commands.command(), VerifyGiven, "file names setup let in_place json max_seconds worker python simulate workloads"
+)
 def verify(given: VerifyGiven) -> None:
     """Time new sizes and print the regret of a file's choices.
 

@@ -207,9 +207,8 @@ def _title(sweep: SweepKey, rows: Sequence[Row], state: AppState, width: int, gl
 
 
 def _legend(
-    found: Sequence[Curve], axis: str, crossing: Condition, marked: Row, state: AppState, width: int,
-    glyphs: Glyphs,
-) -> list[Spans]:  # fmt: skip
+    found: Sequence[Curve], axis: str, crossing: Condition, marked: Row, state: AppState, width: int, glyphs: Glyphs
+) -> list[Spans]:
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     several: Spans = ((SEVERAL, "muted"), (" curves overlap", "text"))
@@ -273,9 +272,8 @@ def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
 
 
 def _field(
-    found: Sequence[Curve], crossing: Condition, marked: Row,
-    width: int, height: int, state: AppState, glyphs: Glyphs,
-) -> list[Spans]:  # fmt: skip
+    found: Sequence[Curve], crossing: Condition, marked: Row, width: int, height: int, state: AppState, glyphs: Glyphs
+) -> list[Spans]:
     """Return the field with its axes: `height` lines, and one below for the sizes."""
     times = [ns for curve in found for _, ns in curve.points]
     vertical = axis_over(times, height, linear=state.linear_times, least_ratio=2.0)

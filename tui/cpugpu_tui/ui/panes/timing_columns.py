@@ -128,9 +128,8 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
 
 
 def columns(
-    width: int, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(),
-    shape: Shape = ANY_SHAPE,
-) -> list[Column]:  # fmt: skip
+    width: int, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(), shape: Shape = ANY_SHAPE
+) -> list[Column]:
     """Return the richest set of columns that fits into `width` cells beside distinct names.
 
     `threads` are thread counts with their own column beside the CPU's, if the poorest set leaves room for them.

@@ -92,9 +92,8 @@ class DetailScreen(Page):
 
 
 def detail_lines(
-    row: Row, run: RunState, width: int, glyphs: Glyphs, keymap: Keymap = DEFAULT_KEYMAP,
-    changes: Changes | None = None,
-) -> list[Spans]:  # fmt: skip
+    row: Row, run: RunState, width: int, glyphs: Glyphs, keymap: Keymap = DEFAULT_KEYMAP, changes: Changes | None = None
+) -> list[Spans]:
     """Return the details of a row: verdict, where the time goes, what if, then each device."""
     typed = own_code_lines(run, row, width, glyphs)
     unsaved = [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
