@@ -3,6 +3,7 @@
 from tests.helpers.app.chart_runs import timed
 
 from cpugpu_tui.cli.output.tables import state_text, summary
+from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device, DevicesFound, RunFinished, RunStarted
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import cut_short
@@ -17,8 +18,8 @@ def ended(request, *, skipped=0, chosen=(), status="done"):
     """A search over its coarse grid and these sizes, whose last `skipped` cases were not reached."""
     plan = build_plan(request)
     further = tuple(Case("matmul", size, variant=plan.cases[0].variant) for size in chosen)
-    events = [RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DevicesFound(devices=DEVICES),
-              CasesChosen(cases=further)]  # fmt: skip
+    started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": hostname()}, number=1)
+    events = [started, DevicesFound(devices=DEVICES), CasesChosen(cases=further)]
     cases = [*plan.cases, *further]
     for case in cases[: len(cases) - skipped]:
         events += [*timed(case), CaseFinished(case=case.key)]
@@ -46,6 +47,9 @@ def test_many_cases_that_were_not_reached_are_one_sentence_and_no_rows(words):
         words([line for line in state_text(ended(request, skipped=7, status=status)).splitlines() if "cases" in line])
         assert "skipped" not in state_text(ended(request, skipped=7, status=status))
     assert state_text(ended(request, skipped=3)).count("skipped") == 3
+    assert "The rows show why" not in state_text(ended(request, skipped=9))
+    offers = ["Resume: cpugpu-tui run --resume 1" in state_text(ended(request, skipped=count)) for count in (7, 1, 0)]
+    assert offers == [True, True, False]
 
 
 def test_what_came_to_its_own_end_says_nothing():

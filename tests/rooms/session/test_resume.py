@@ -213,10 +213,3 @@ def test_devices_are_told_apart_by_uuid(words):
     assert device_differences(model.DevicesFound(devices=(cpu, one)), model.DevicesFound(devices=(cpu, one))) == []
     words(device_differences(model.DevicesFound(devices=(cpu, one)), model.DevicesFound(devices=(cpu, other))))
     words(device_differences(model.DevicesFound(devices=(cpu, one)), model.DevicesFound(devices=(cpu,))))
-
-
-def test_a_run_that_its_time_limit_ended_offers_to_go_on_until_it_is_whole(cpugpu):
-    ended = cpugpu("run", "matmul", "--size", "10:100:10", "--max-seconds", "1", "--simulate", "pace=1")
-    assert ended.code == 0
-    assert "Resume: cpugpu-tui run --resume 1" in ended.out
-    assert "Resume:" not in cpugpu("run", "matmul", "--size", "64", "--simulate", FAST).out

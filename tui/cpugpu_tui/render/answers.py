@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.slow_gpus import grouped
 from cpugpu_tui.model.quantities import faster, joined, size_text
 from cpugpu_tui.render.answer_sentences import sentences, so_far
-from cpugpu_tui.render.crossover_words import is_wide, point_size, reason_words, where
+from cpugpu_tui.render.crossover_words import MOST_NAMED, is_wide, point_size, reason_words, where
 from cpugpu_tui.render.gpus import (
     beside_words,
     described,
@@ -295,7 +295,8 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
     where = f" on {devices.most_common(1)[0][0]}" if devices else ""
     counts = [f"{len(failed)} of {len(run.rows)} failed{where}"] if failed else []
     counts += [f"{len(failures) - len(failed)} of {len(run.rows)} skipped"] if len(failures) > len(failed) else []
-    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. The rows show why.",)
+    rows = " The rows show why." if failed or len(failures) <= MOST_NAMED else ""  # many skipped ones are not shown
+    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}.{rows}",)
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:
