@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.cli.output.printing import plain, print_json, tell
+from cpugpu_tui.cli.output.printing import plain, print_json, print_lines, tell
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import UnfitError, UsageError
@@ -253,7 +253,6 @@ def _last_time(store: Store, series_id: str, plan: Plan) -> Series | None:
 
 
 def _show(now: Series, found: Sequence[Floor], before: Series | None, *, as_json: bool) -> None:
-    from cpugpu_tui.cli.output.printing import print_json, print_lines
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.compare.series import RUNS
     from cpugpu_tui.render.gpus import SIMULATED

@@ -12,6 +12,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.config import config_path, load_config
+from cpugpu_tui.config.paths import config_dir
 from cpugpu_tui.config.settings import KEYS, Setting, origin, resolved
 from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.machine.text import printable
@@ -86,7 +87,6 @@ def print_path() -> None:
 def themes(given: opt.Given) -> None:
     """List the themes: your own, the built-in ones and those of Textual."""
     from cpugpu_tui.cli.output.table_style import console, table_of
-    from cpugpu_tui.config.paths import config_dir
     from cpugpu_tui.ui.themes import all_themes
 
     rows, broken = all_themes(config_dir() / "themes")
@@ -102,7 +102,6 @@ def themes(given: opt.Given) -> None:
 def _wrong_values(settings: Mapping[str, Setting]) -> Iterator[str]:
     """Yield a sentence on each value that a command would refuse: this page is where people look for it."""
     from cpugpu_tui.config import given
-    from cpugpu_tui.config.paths import config_dir
     from cpugpu_tui.ui.themes import require_theme
 
     for name, (value, where) in settings.items():

@@ -78,12 +78,12 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
     finally:
         agents.close()
     facts = Facts(**found, environ=dict(os.environ), simulated=simulation is not None, faults=faults)
-    if not _lacks_torch(facts):
+    if not _may_find_better(facts):
         return facts
     return replace(facts, better_python=find_better(python, folder=Path.cwd()))
 
 
-def _lacks_torch(facts: Facts) -> bool:
+def _may_find_better(facts: Facts) -> bool:
     """Return whether another interpreter may do better than the chosen one."""
     if facts.simulated or facts.faults.keys() & {"agent", "driver"} or facts.agent.spared:
         return False  # not needed, or CUDA would hang in every interpreter

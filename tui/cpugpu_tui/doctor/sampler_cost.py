@@ -26,14 +26,14 @@ INTERVAL_S = 1.0
 """The default rate of the app and of `run`."""
 
 BLOCK_S = INTERVAL_S
-"""Long enough for at least one sweep per block with telemetry. The slow tier is due every 5 s of wall time, so every
-third such block contains it instead of every fifth; the cost is slightly overstated."""
+"""Long enough for at least one sweep per block with telemetry. Slow readings are due every 5 s of wall time, and every
+other block is without telemetry. So every third block with it has slow readings: the cost is slightly overstated."""
 
 READY_S, ANSWER_S = 90.0, 20.0
 """Limits for the import of torch with the GPU's context, and for a block beyond its own time."""
 
 USE_SWEEPS = 5
-"""Sweeps over which the sampler's CPU time is counted: at the default rate, one of them contains the slow tier."""
+"""Sweeps over which the sampler's CPU time is counted: at the default rate, one of them contains the slow readings."""
 
 _CHECK_RUN = "Run `cpugpu-tui run quick` to see why."
 _MORE_TIME = "Allow more time with --max-seconds, or run `cpugpu-tui run quick` to see why."
@@ -258,7 +258,10 @@ def _rounds(loop: LoopProcess, gate: Gate, ends_s: float, tell: Callable[[str], 
 def telemetry_findings(
     measure: Callable[[Callable[[SamplerUse], object]], MeasuredCost], limit_s: float
 ) -> Iterator[Finding]:
-    """Yield the findings of `measure_cost`, which `measure` calls with its last argument; or why there are none."""
+    """Yield the findings of a measurement, or why there are none.
+
+    `measure` calls `measure_cost`, and passes on its own argument as `told`.
+    """
     uses: list[SamplerUse] = []
     try:
         cost = cost_finding(measure(uses.append), limit_s)
@@ -283,7 +286,7 @@ def cost_finding(measured: MeasuredCost, limit_s: float) -> Finding:
 
 
 def judged(found: str, ratio: CostRatio | None, limit_s: float, slows: str = "", remedy: str = "") -> Finding:
-    """Return the finding of a ratio, None with too few rounds; `slows` and `remedy` are words on one too large."""
+    """Return the finding of a ratio, None with too few rounds; `slows` and `remedy` say what too large a ratio does."""
     more = f"Stop other programs, or allow more time: --max-seconds {max(120, 2 * limit_s):.0f}."
     if ratio is None:
         return warn(found, "An interval needs at least six rounds.", more)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cpugpu_tui.analysis.slow_gpus import ENOUGH_ALIKE, Standing, grouped, overall, standings
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import DEVICE, RECORDED, RECORDED_GPU, Device, place
+from cpugpu_tui.model import DEVICE, RECORDED, RECORDED_GPU, Device, PeerMeasured, place
 from cpugpu_tui.model.quantities import counted, joined, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import MeasuredRun, once
 from cpugpu_tui.state.state import Row, RunState
-
-if TYPE_CHECKING:
-    from cpugpu_tui.model import PeerMeasured
 
 
 def models_of(run: RunState) -> dict[str, str]:

@@ -157,13 +157,13 @@ def with_resources(hosts: Iterable[Host]) -> tuple[Host, ...]:
         UnfitError: a host lacks one of them, and Slurm cannot be asked.
     """
     known = tuple(hosts)
-    if not any(_is_open(host) for host in known):
+    if not any(_lacks_resources(host) for host in known):
         return known
-    nodes = nodes_in(_asked())
-    return tuple(_with_node(host, nodes) if _is_open(host) else host for host in known)
+    nodes = nodes_in(_output_of_sinfo())
+    return tuple(_with_node(host, nodes) if _lacks_resources(host) else host for host in known)
 
 
-def _is_open(host: Host) -> bool:
+def _lacks_resources(host: Host) -> bool:
     return host.launcher == "srun" and (host.gpus is None or host.cpus is None)
 
 
@@ -173,7 +173,7 @@ def _with_node(host: Host, nodes: dict[str, tuple[int, int]]) -> Host:
     return replace(host, cpus=cpus if host.cpus is None else host.cpus, gpus=gpus if host.gpus is None else host.gpus)
 
 
-def _asked() -> str:
+def _output_of_sinfo() -> str:
     remedy = "Set `gpus` and `cpus` of each host in the hosts file, or run this on a machine with Slurm."
     # Into files: reading a pipe would wait for every process that holds it, not only for sinfo.
     with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.regret import LEAST_ANSWERED, NARROW, answered
 from cpugpu_tui.cli.output.printing import plain, tell
@@ -23,7 +22,7 @@ from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.export.threshold_ranges import points_of
 from cpugpu_tui.export.thresholds import named, operation_of, operations, require_machine
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import Case, Found, typed_name, work_name
+from cpugpu_tui.model import Case, Found, OwnCode, Plan, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import joined, share_text, size_text
 from cpugpu_tui.render.crossover_words import span_text
 from cpugpu_tui.render.gpus import SIMULATED
@@ -36,9 +35,6 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.thresholds import CPU, FACTS, GPU, Part, Thresholds, this_machine
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads import presets
-
-if TYPE_CHECKING:
-    from cpugpu_tui.model import OwnCode, Plan, SweepKey
 
 DEVICES = ("cpu", "cuda:0")
 """A threshold needs both: without a GPU the run ends at once."""

@@ -56,13 +56,13 @@ class Operation:
     waits_itself: bool = False
     """Whether the step waits for its own work, on whatever streams."""
     stream_seen: bool = False
-    """Whether events span all its work although every stream is waited for."""
+    """Whether torch's events on its own stream span all work of a call, so that kernel time can be measured."""
     expected: Sequence[Any] | None = None
     """Parts of the results of each set of inputs, of a person's own code; None where they cannot be compared."""
     settings: Mapping[str, Any] | None = None
     """Settings of torch before the first call, of a person's own code."""
     own_marks: tuple[str, ...] = ()
-    """Marks that examining a person's own code gave."""
+    """Marks found while a person's own code was examined."""
     compiled: tuple[CodeType, CodeType] | None = None
     """Code of the step that torch compiled, and its compiled form; None for other steps."""
     compiled_for: tuple[int, bool] = (0, False)
@@ -93,7 +93,7 @@ class Operation:
         return "out" in inspect.signature(self.workload.variant(self.case.variant)).parameters
 
     def set_as_compiled(self) -> None:
-        """Set what other cases change and compiled code was made for: torch would compile it again."""
+        """Restore the threads and TF32 of its compilation. Other cases change them, and torch would compile again."""
         if self.compiled is not None:
             import torch
 

@@ -57,7 +57,7 @@ class _Cnn(Workload):
         return float(sum(into * out for into, out in pairwise(FILTERS)) * WINDOW**2 + FEATURES * CLASSES)
 
     def forward_flops(self, n: int) -> float:
-        """Return a multiplication and an addition for each weight and place it is used at."""
+        """Return the FLOPs of the scores: a multiplication and an addition for each use of a weight."""
         sides = (PIXELS, PIXELS // 2)
         products = sum(
             into * out * WINDOW**2 * side**2 for (into, out), side in zip(pairwise(FILTERS), sides, strict=True)
@@ -87,7 +87,7 @@ class Cnn(_Cnn):
         return self.scores(first, second, last, images)
 
     def flops(self, n: int) -> float:
-        """Return those of the convolutions and the last layer."""
+        """Return the FLOPs of the convolutions and the last layer."""
         return self.forward_flops(n)
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
@@ -133,7 +133,7 @@ class CnnTraining(_Cnn):
         return 5e-3 if dtype == "float32" else super().tolerance(dtype)
 
     def flops(self, n: int) -> float:
-        """Return three times those of the scores, less the gradient of the images, which is not needed."""
+        """Return three times the FLOPs of the scores, without the gradient of the images, which is not needed."""
         unneeded = 2.0 * n * FILTERS[0] * FILTERS[1] * WINDOW**2 * PIXELS**2
         return 3.0 * self.forward_flops(n) - unneeded
 
