@@ -96,6 +96,13 @@ def test_where_one_device_failed_in_all_cases_there_is_no_answer(words, failing)
     words(line)
 
 
+def test_the_only_device_that_failed_in_all_cases_is_not_passed_over(words):
+    failed = [model.CaseFailed(case=case.key, kind="error", message="No.", device="cpu") for case in CASES]
+    run = run_of(CASES, *failed, model.RunFinished(status="done"), devices=(CPU,))
+    words(answer_lines(run))
+    assert len(answer_lines(run_of(CASES, *ALL_WELL, *failed[2:], devices=(CPU,)))) == 1
+
+
 def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves():
     cases = (SMALL, model.Case("matmul", 16, dtype="float16"), model.Case("vector-dot", 16, variant="dot"))
     events = [event for case, cpu_ns in zip(cases, (1e3, 1e6, 1e6), strict=True) for event in timed(case, cpu_ns, 2e4)]

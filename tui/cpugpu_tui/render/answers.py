@@ -282,13 +282,21 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
     if run.devices and run.gpu is None and run.plan.beside:
         return ("CPU only: the recorded GPU of this run is not on this machine.",)
     if run.devices and run.gpu is None:
-        return (run.no_gpu or "CPU only: the run did not include a GPU.",)
+        why = run.no_gpu or "CPU only: the run did not include a GPU."
+        if run.failed and all(row.failure is not None for row in run.rows.values()):
+            return (why, _lost(run, "No size was timed"))
+        return (why,)
     if run.devices and not any(device.is_cpu for device in run.devices) and any(map(_is_usable, run.rows.values())):
         return ("GPU only: the run did not include the CPU.",)
     if not run.rows or run.settled < len(run.rows):
         return ()
     if any(row.is_starved for row in run.rows.values()):
         return ()  # `no_core_lines` explains it
+    return (_lost(run, "No answer: no size was timed on both devices"),)
+
+
+def _lost(run: RunState, begin: str) -> str:
+    """Return a sentence with how many sizes failed and how many were skipped: `No size was timed, 2 of 2 failed.`"""
     failures = [row.failure for row in run.rows.values() if row.failure is not None]
     failed = [failure for failure in failures if failure.kind != "skipped"]
     devices = Counter(failure.device for failure in failed if failure.device)
@@ -296,7 +304,7 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
     counts = [f"{len(failed)} of {len(run.rows)} failed{where}"] if failed else []
     counts += [f"{len(failures) - len(failed)} of {len(run.rows)} skipped"] if len(failures) > len(failed) else []
     rows = " The rows show why." if failed or len(failures) <= MOST_NAMED else ""  # many skipped ones are not shown
-    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}.{rows}",)
+    return f"{', '.join([begin, *counts])}.{rows}"
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:

@@ -77,7 +77,8 @@ def gpu_problem() -> tuple[str, str] | None:
         if torch.version.cuda is not None and torch.cuda.is_available():
             return None
     if has_nvidia_gpu() is False:
-        return "this machine has no NVIDIA GPU.", "Use one that has (`fleet run -w NAME`), or play `cpugpu-tui demo`."
+        remedy = "Use another with `cpugpu-tui fleet run -w NAME`, or play `cpugpu-tui demo`."
+        return "this machine has no NVIDIA GPU.", remedy
     if torch.version.cuda is None and torch.version.hip is None:
         return f"this torch ({torch.__version__}) is a CPU-only build.", "Install a CUDA build to time a GPU."
     if torch.version.hip:
