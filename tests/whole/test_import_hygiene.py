@@ -78,9 +78,8 @@ def test_the_terminals_process_never_has_torch(module):
 
 def test_before_the_first_frame_nothing_is_loaded_that_it_has_no_use_for():
     """Asking `importlib.metadata`, which parses mail, for the person's workloads took 40 ms of it, hashing 4."""
-    shown = (
-        "from cpugpu_tui.cli.running.options import all_own; all_own(())\nimport cpugpu_tui.ui.app, cpugpu_tui.ui.start"
-    )
+    own = "from cpugpu_tui.session.own_workloads import offers_installed; assert offers_installed() is not None"
+    shown = f"{own}\nimport cpugpu_tui.cli.running.options, cpugpu_tui.ui.app, cpugpu_tui.ui.start"
     assert not modules_after(shown) & {"email", "zipfile", "_hashlib", "msgspec", "_sqlite3", "pynvml"}
 
 
@@ -299,18 +298,18 @@ def test_an_empty_history_makes_no_part_of_the_model(histories):
 def test_a_longer_history_loads_no_more(histories):
     few, many = (counts(COMMAND, "history", "--db", str(histories / f"{runs}.db")) for runs in (20, 40))
     assert few == many
-    assert within(many, {"modules": 83, "classes": 69})
+    assert within(many, {"modules": 83, "classes": 65})
 
 
 def test_the_first_frame_makes_what_it_shows():
     """It made 61 dataclasses of ours, and parsed the rules of pages that nobody had opened."""
-    assert within(counts(COUNTED_FRAME), {"modules": 63, "classes": 13, "rules": 79, "widgets": 11})
+    assert within(counts(COUNTED_FRAME), {"modules": 60, "classes": 6, "rules": 57, "widgets": 11})
 
 
 def test_keys_work_before_the_transport_is_loaded():
     """One import of a sentence loaded msgspec, zipfile and the agent's launchers: 36 ms more after the first frame."""
     found = counts(COUNTED_FRAME.replace("_load_the_rest = shown", "start_thread = shown"))
-    assert within(found, {"modules": 142, "classes": 75, "rules": 190, "widgets": 19})
+    assert within(found, {"modules": 142, "classes": 68, "rules": 195, "widgets": 19})
 
 
 # ------------------------------------------------------------------ files and folders

@@ -9,7 +9,6 @@ import json
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -81,7 +80,7 @@ def main() -> None:
         )  # fmt: skip
 
     running.build_plan = plan
-    options = AppOptions(request=replace(PlanRequest(), names=("quick",)), worker=worker, database=database)
+    options = AppOptions(request=PlanRequest(("quick",)), worker=worker, database=database)
     with private_terminal(database.with_suffix(".log")):
         app = Driven(options)
         app.run(mouse=False)

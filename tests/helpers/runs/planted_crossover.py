@@ -48,7 +48,7 @@ def machine(seed: int, rho: float, drifts: tuple[float, float] = (DRIFT, DRIFT))
 def search_plan(simulation: Simulation, **more: object) -> Plan:
     """Return the plan of `run matmul --find-crossover --max-size 10000` on a simulated machine."""
     request = PlanRequest(("matmul",), find_crossover=True, max_size="10000", simulation=simulation)
-    return build_plan(replace(request, **more))  # type: ignore[arg-type]
+    return build_plan(request._replace(**more))  # type: ignore[arg-type]
 
 
 def searched(plan: Plan) -> tuple[RunState, Recorder]:

@@ -276,7 +276,7 @@ def test_a_side_of_a_duet_has_one_start():
 def test_what_has_one_start():
     asked = PlanRequest(("matmul",), sizes="16,32", starts=5)
     assert build_plan(asked).starts == 5
-    assert build_plan(replace(asked, repeat=2)).starts == 1
+    assert build_plan(asked._replace(repeat=2)).starts == 1
     assert build_plan(PlanRequest(("survey",), starts=5)).starts == 1
     command = own_command(("true",), ())
     assert build_plan(PlanRequest((command.name,), own=OwnWorkloads(codes=(command,)), starts=5)).starts == 1

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from cpugpu_tui.workloads import PRESETS
 def short(monkeypatch):
     """Two of the twenty workloads."""
     preset = PRESETS["survey"]
-    monkeypatch.setitem(PRESETS, "survey", replace(preset, parts=(preset.parts[0], preset.parts[13])))
+    monkeypatch.setitem(PRESETS, "survey", preset._replace(parts=(preset.parts[0], preset.parts[13])))
 
 
 def held(path):

@@ -7,6 +7,7 @@ from tests.helpers.app.looking import reads, screen_lines
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.shell import COMMON_LAYOUTS
 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 100)]
 
@@ -119,11 +120,25 @@ async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x
         assert pilot.app.screen.query_one(TimingTable).size.height >= 6
 
 
-@pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", [(20, 5), (40, 12), (80, 24), (120, 40), (200, 60)])
 async def test_the_first_frame_has_the_layout_of_the_later_ones(size, monkeypatch):
-    """Textual lays out for the terminal's size only in the second: boxes appeared and the welcome jumped."""
-    app, first = fake_run.new_app(), []
-    load = app._load_the_rest
-    monkeypatch.setattr(app, "_load_the_rest", lambda: first.append(app.screen.classes) or load())
-    async with fake_run.opened(app, size):
-        assert first == [app.screen.classes]
+    """Textual lays out for the terminal's size only in the second: boxes appeared and the welcome jumped.
+
+    It also waits for the rules of its own layout alone; all others would change nothing in it.
+    """
+    frames = []
+    for common in (COMMON_LAYOUTS, set()):
+        monkeypatch.setattr("cpugpu_tui.ui.app.COMMON_LAYOUTS", common)
+        app, first, places = fake_run.new_app(), [], []
+        load = app._load_the_rest
+
+        def loaded(app=app, first=first, places=places, load=load):
+            first.append(app.screen.classes)
+            places += [(each.id, each.region, each.styles.border) for each in app.screen.walk_children()]
+            load()
+
+        monkeypatch.setattr(app, "_load_the_rest", loaded)
+        async with fake_run.opened(app, size):
+            assert first == [app.screen.classes]
+        frames.append(places)
+    assert frames[0] == frames[1]

@@ -92,7 +92,7 @@ Rounds = Mapping[int, float]
 """Round index → ns."""
 
 RESIDENT, END_TO_END, PINNED, TEN_CALLS, HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD = (
-    "resident", "end to end", "pinned", "10 calls", "100 calls", "no launch cost", "one thread"
+    model.RESIDENT, "end to end", "pinned", "10 calls", "100 calls", "no launch cost", "one thread"
 )  # fmt: skip
 
 

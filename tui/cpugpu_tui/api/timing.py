@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -166,7 +166,7 @@ def _run(asked: Arguments, *, find_crossover: bool) -> Result:
     """
     if threading.current_thread().name == THREAD_NAME:
         raise UsageError("This call is inside code that is being timed.", "Time one of the two, not both.")
-    return _run_plan(build_plan(replace(asked.request, find_crossover=find_crossover)), asked)
+    return _run_plan(build_plan(asked.request._replace(find_crossover=find_crossover)), asked)
 
 
 def _run_plan(plan: Plan, asked: Arguments) -> Result:

@@ -6,7 +6,7 @@ import re
 import shlex
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,18 +28,26 @@ def list_workloads(given: opt.Given) -> None:
     import msgspec
 
     from cpugpu_tui.cli.running.options import all_own, say
+    from cpugpu_tui.session.own_workloads import offers_installed
     from cpugpu_tui.workloads import PRESETS
 
-    own, refused = all_own(map(str, given.workloads or ()), given.python)
+    own, refused = all_own(map(str, given.workloads or ()), given.python, installed=offers_installed())
     if given.json:
         for preset in (*PRESETS.values(), *own.presets):
-            print_json({"kind": "preset", **msgspec.to_builtins(preset)})
+            print_json({"kind": "preset", **_plain(preset)})
         for info in own.infos().values():
             print_json({"kind": "workload", **msgspec.to_builtins(info)})
     else:
         _print_tables(own)
     say(refused)
     raise typer.Exit(EXIT_USAGE if refused else EXIT_OK)
+
+
+def _plain(value: Any) -> Any:
+    """Return named tuples as JSON objects; msgspec makes lists of them."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(each) for name, each in value._asdict().items()}
+    return [*map(_plain, value)] if isinstance(value, tuple) else value
 
 
 def _print_tables(own: OwnWorkloads) -> None:

@@ -57,14 +57,15 @@ def open_app(
             require_theme(theme, paths.config_dir() / "themes")
         print_notice("cpugpu-tui: Not in a terminal, so `cpugpu-tui run quick` runs instead of the app.")
     # The interpreter must be known now if it loads workloads. Otherwise the app searches after its first frame.
-    if not is_terminal or options.workloads or offers_installed():
+    installed = offers_installed()
+    if not is_terminal or options.workloads or installed:
         options = replace(options, python=found_python(options.python, options.worker, request.simulation))
     if not is_terminal:
         from cpugpu_tui.cli.running.modes import run_headless
 
         gc.enable()
         return run_headless(request, options, as_json=False)
-    request = _with_own(request, options)
+    request = _with_own(request, options, installed=installed)
     from cpugpu_tui.ui.app_state import AppOptions
     from cpugpu_tui.ui.start import run_app
 
@@ -151,7 +152,7 @@ def open_as_configured() -> int:
     return open_app(options, theme=text["theme"], mouse=settings["mouse"].value is not False, simulate=simulate)
 
 
-def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:
+def _with_own(request: PlanRequest, options: RunOptions, *, installed: bool) -> PlanRequest:
     """Return a request that includes the user's presets, workload files and packages.
 
     A package that fails to load is only reported on stderr.
@@ -162,11 +163,11 @@ def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:
     from cpugpu_tui.cli.running.options import all_own, refuse, say
     from cpugpu_tui.config.paths import absolute
 
-    own, refused = all_own(options.workloads, options.python)
+    own, refused = all_own(options.workloads, options.python, installed=installed)
     named = set(map(absolute, options.workloads))
     refuse(tuple(each for each in refused if each.source in named))
     say(refused)
-    return replace(request, own=own)
+    return request._replace(own=own)
 
 
 def _trace(path: Path, simulation: Simulation | None) -> Trace:

@@ -324,7 +324,6 @@ class Given:
 
     def request(self, **more: Any) -> "PlanRequest":
         """Return what to run, in one start; `more` are further fields, or other values for some."""
-        from dataclasses import replace
 
         from cpugpu_tui.cli.running.options import mnist_folder
         from cpugpu_tui.session.request import PlanRequest
@@ -336,7 +335,7 @@ class Given:
             mnist=mnist_folder(self.mnist, is_typed="mnist" in typed(self.context)), find_crossover=self.find_crossover,
             max_size=self.max_size, full=self.full, parallel=self.parallel, energy=self.energy, beside=self.beside,
         )  # fmt: skip
-        return replace(request, **more)
+        return request._replace(**more)
 
     def run_options(self, **more: Any) -> "RunOptions":
         """Return how to run it, with the interpreter that `--python` names or finds; `more` as in `request`.

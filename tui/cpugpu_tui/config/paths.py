@@ -26,7 +26,7 @@ APP = "cpugpu-tui"
 typed_database: Path | None = None
 """File of `--db` on this command line; None if none is there. One in the environment or the config stays in force."""
 
-_NETWORK = re.compile(r"nfs\d?|cifs|smb\d|smbfs|lustre|gpfs|beegfs.*|ceph|afs|9p|fuse\.(sshfs|ceph.*|glusterfs|gvfs.*)")
+_NETWORK = r"nfs\d?|cifs|smb\d|smbfs|lustre|gpfs|beegfs.*|ceph|afs|9p|fuse\.(sshfs|ceph.*|glusterfs|gvfs.*)"
 
 
 def data_dir() -> Path:
@@ -129,7 +129,7 @@ def journal_mode(folder: Path, mountinfo: str) -> str:
         # A later mount on the same point hides the earlier one, hence >=.
         if len(point.parts) >= best and folder.is_relative_to(point):
             best, kind = len(point.parts), right.split()[0]
-    return "DELETE" if _NETWORK.fullmatch(kind) else "WAL"
+    return "DELETE" if re.fullmatch(_NETWORK, kind) else "WAL"
 
 
 def mounts() -> str:

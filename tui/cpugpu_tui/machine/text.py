@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_ESCAPE_SEQUENCE = re.compile(
+_ESCAPE_SEQUENCE = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, …: titles, clipboard
     r"|\x1b[ -/]*[0-~]?"  # all other sequences
@@ -27,7 +27,7 @@ def printable(text: str, limit: int = 200) -> str:
     The result has at most `limit` characters. Markup such as `[red]` stays; code that renders markup must escape it.
     """
     # Read ten limits: a megabyte of escapes stays cheap, and a coloured name stays complete.
-    safe = "".join(map(_safe, _ESCAPE_SEQUENCE.sub("", text[: 10 * limit])))
+    safe = "".join(map(_safe, re.sub(_ESCAPE_SEQUENCE, "", text[: 10 * limit])))
     return safe.strip()[:limit].strip()
 
 

@@ -102,6 +102,9 @@ def place(device: str) -> int:
     return int(number) if number.isdecimal() else -1
 
 
+RESIDENT = "resident"
+"""Key of the what-if that nothing is assumed: inputs are on the GPU. See `analysis.costs`."""
+
 RECORDED = "recorded"
 """Name of a GPU whose times were recorded on another machine. Faces set it beside a CPU; no agent or history has it."""
 

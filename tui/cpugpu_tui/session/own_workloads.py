@@ -170,14 +170,13 @@ MOST = 200
 LONGEST_FILE = 300_000
 """Bytes of a file that is parsed at a key press: 0.2 s. Functions of longer ones are not offered."""
 
-_PATH = re.compile(r"[^\s:()\[\]{}'\"=,;]*")
-_NAME = re.compile(r"[\w.]*")
+_PATH, _NAME = r"[^\s:()\[\]{}'\"=,;]*", r"[\w.]*"
 
 
 def completions(text: str) -> list[str]:
     """Return what a path typed so far may become: folders, Python files, then `file.py:function`."""
     path, colon, name = text.partition(":")
-    if not _PATH.fullmatch(path) or not _NAME.fullmatch(name):
+    if not re.fullmatch(_PATH, path) or not re.fullmatch(_NAME, name):
         return []
     if not colon:
         return _files(path)
@@ -202,7 +201,7 @@ def _files(path: str) -> list[str]:
     return [
         os.path.join(folder, name) + ("/" if is_folder else ":")
         for is_folder, name in names
-        if _PATH.fullmatch(name) and name != "__pycache__" and (is_folder or name.endswith(".py"))
+        if re.fullmatch(_PATH, name) and name != "__pycache__" and (is_folder or name.endswith(".py"))
     ][:MOST]
 
 

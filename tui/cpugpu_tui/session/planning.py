@@ -125,7 +125,7 @@ def _budget_s(request: PlanRequest, presets: list[Preset], count: int, *, search
 def _with_search(request: PlanRequest) -> PlanRequest:
     """Return a request whose `start:stop` without a step is a search between both, stop included."""
     ends = search_ends(request.sizes) if request.sizes is not None and not request.find_crossover else None
-    return request if ends is None else replace(request, sizes=f"{ends[0]}, {ends[1]}", find_crossover=True)
+    return request if ends is None else request._replace(sizes=f"{ends[0]}, {ends[1]}", find_crossover=True)
 
 
 def _devices(request: PlanRequest) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def _chosen(preset: Preset, known: dict[str, model.WorkloadInfo], request: PlanR
     if not wanted and preset.limit_s and request.dtype:
         wanted = tuple(name for name in names if full_dtype(request.dtype) in known[name].dtypes)
     parts = tuple(part for part in preset.parts if part.workload in wanted)
-    return replace(preset, parts=parts) if parts else preset
+    return preset._replace(parts=parts) if parts else preset
 
 
 def _search(request: PlanRequest, presets: list[Preset]) -> model.Search | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.config.parsing import FieldError, check_seconds
@@ -112,8 +112,7 @@ def _call_ns(times: DeviceTimes) -> float | None:
     return next(iter(times.samples.get(model.COLD_START, ())), None)
 
 
-@dataclass(frozen=True)
-class PlanRequest:
+class PlanRequest(NamedTuple):
     """What a person asked for, as text where they typed text; None means the preset's default."""
 
     names: tuple[str, ...] = ("quick",)
@@ -160,7 +159,7 @@ class PlanRequest:
     """Another machine to run on, in the app; see `config.hosts.host_of`."""
     beside: str | None = None
     """Name or file of a reference: the CPU is timed here, and the GPU's times are recorded ones."""
-    own: OwnWorkloads = field(default_factory=OwnWorkloads)
+    own: OwnWorkloads = OwnWorkloads()
     """A person's own presets and workloads."""
 
 

@@ -123,8 +123,8 @@ def request_of(fields: CodeFields, base: PlanRequest) -> PlanRequest:
     if sizes is None and any(map(needs_size, (*codes, *against))):
         raise FieldError("sizes", "The code uses n.", "Enter sizes: 512, 16,64,256, or 16:4096 to search between both.")
     names = tuple(code.name for code in codes)
-    return replace(base, names=names, sizes=sizes, own=base.own._replace(codes=codes), against=against, pair=pair,
-                   host=fields.host)  # fmt: skip
+    return base._replace(names=names, sizes=sizes, own=base.own._replace(codes=codes), against=against, pair=pair,
+                         host=fields.host)  # fmt: skip
 
 
 @contextmanager

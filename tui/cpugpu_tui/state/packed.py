@@ -12,10 +12,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from sys import intern
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from cpugpu_tui import model
-from cpugpu_tui.decide.comparison import Comparison
+
+if TYPE_CHECKING:
+    from cpugpu_tui.decide.comparison import Comparison
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
@@ -130,7 +132,7 @@ class Rounds(Packed[str, Mapping[int, float]]):
         return dict(zip(self._orders[list(self._keys).index(name)], values, strict=True))
 
 
-class Comparisons(Packed[str, Comparison]):
+class Comparisons(Packed[str, "Comparison"]):
     """Name → comparison."""
 
     __slots__ = ("_numbers", "_rest", "_within")
@@ -144,6 +146,8 @@ class Comparisons(Packed[str, Comparison]):
         self._within = within if any(each != (None, None) for each in within) else None
 
     def __getitem__(self, name: str) -> Comparison:
+        from cpugpu_tui.decide.comparison import Comparison
+
         place = self._keys[name]
         speedup, low, high = self._numbers[3 * place : 3 * place + 3]
         within = self._within[place] if self._within is not None else ()

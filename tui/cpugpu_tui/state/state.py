@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.interval import NONE, Correlation
@@ -26,7 +27,7 @@ SAME_NS = 2e6
 """Readings closer than this count as simultaneous, because traces store ages in milliseconds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Row:
     """One case with its times and outcome."""
 
@@ -121,7 +122,7 @@ class OwnRows(dict[str, Row]):
     """Rows of a state that nobody keeps: `apply` changes them in place."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunState:
     """A live or saved run, as far as its events are known."""
 
@@ -359,12 +360,11 @@ def _with_times(row: Row, times: DeviceTimes) -> Row:
     return replace(row, times={**row.times, times.device: times})
 
 
-@dataclass(frozen=True)
-class TelemetryState:
+class TelemetryState(NamedTuple):
     """The latest telemetry and a bounded history of each value."""
 
     latest: model.TelemetryRead | None = None
-    history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    history: Mapping[str, tuple[float | None, ...]] = MappingProxyType({})
     """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first; None where a value is missing."""
     times_ns: tuple[int, ...] = ()
     """Times of the points, by the events' monotonic clock. A value that came later has fewer points, the newest."""

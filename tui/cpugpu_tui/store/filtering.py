@@ -7,7 +7,7 @@ import operator
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import date
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -206,12 +206,20 @@ def parse_while_typed(text: str) -> tuple[Condition, UsageError | None]:
         except UsageError as error:
             errors.append(error)
     if words:
-        conditions.append(lambda run: _contains(_searched_text(run), words))
-    return lambda run: all(holds(run) for holds in conditions), errors[0] if errors else None
+        conditions.append(_of_words(words))
+    whole = conditions[0] if len(conditions) == 1 else lambda run: all(holds(run) for holds in conditions)
+    return whole, errors[0] if errors else None
 
 
-def _contains(text: str, words: Sequence[str]) -> bool:
-    return all(word in text for word in words)
+def _of_words(words: Sequence[str]) -> Condition:
+    """Return the condition that a run's texts contain each word. Only a word of digits looks for its day."""
+    days = {word for word in words if re.fullmatch("[0-9-]+", word) and len(word) <= len("2026-01-31")}
+
+    def holds(run: RunSummary) -> bool:
+        text = _searched_text(run)
+        return all(word in text or (word in days and word in _day(run)) for word in words)
+
+    return holds
 
 
 def _condition(part: str) -> Condition | str:
@@ -241,10 +249,10 @@ def _short(text: str) -> str:
 
 
 def _searched_text(run: RunSummary) -> str:
-    """Return the text in which the words of a filter are searched, in lower case."""
+    """Return the text in which the words of a filter are searched, in lower case, without the day of the run."""
     parts = [
         str(run.number), run.run_id, run.name, run.statement, run.status, run.hostname, run.machine,
-        run.fleet_host or "", _day(run), *run.devices, *(f"#{tag}" for tag in run.tags),
+        run.fleet_host or "", *run.devices, *(f"#{tag}" for tag in run.tags),
         *(f"baseline:{name}" for name in run.baselines), "simulated" if run.simulated else "",
     ]  # fmt: skip
     return "\n".join(parts).lower()
@@ -284,7 +292,7 @@ def _date(value: str) -> Condition:
 
 def _day(run: RunSummary) -> str:
     """Return the day on which a run began, in local time."""
-    return datetime.fromtimestamp(run.started_wall_ns // 10**9).isoformat()[:10]
+    return date.fromtimestamp(run.started_wall_ns // 10**9).isoformat()
 
 
 def _among(texts: Callable[[RunSummary], tuple[str, ...]]) -> Callable[[str], Condition]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,12 +17,12 @@ from textual.screen import Screen
 
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
-from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.shell import Shell, layout_classes
+from cpugpu_tui.ui.shell import COMMON_LAYOUTS, Shell, layout_classes
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
@@ -41,15 +40,15 @@ def first_state(options: AppOptions, recording: Recording | None) -> AppState:
     """Return the state of the first frame, before anything is opened."""
     state = AppState(request=options.request, worker=options.worker, keymap=options.keymap)
     if recording is not None:
-        return replace(
-            state, situation=Situation(replay=True, demo=True), replay_tag=recording.tag,
+        return state._replace(
+            situation=Situation(replay=True, demo=True), replay_tag=recording.tag,
             replay_of=recording.summary, ceilings=recording.ceilings,
         )  # fmt: skip
     trace = options.replay
     if trace is None:
         return state
-    return replace(
-        state, situation=Situation(replay=True), replay_tag=trace.header.tag, replay=trace.name,
+    return state._replace(
+        situation=Situation(replay=True), replay_tag=trace.header.tag, replay=trace.name,
         replay_of=trace.header.summary,
     )  # fmt: skip
 
@@ -150,7 +149,14 @@ class CpuGpuApp(Shell[AppResult]):
 
     def get_default_screen(self) -> Screen[None]:
         """Open on the main screen."""
-        return MainScreen(self.state, self.glyphs, layout_classes(self.size))
+        classes = layout_classes(self.size)
+        if self.glyphs is ASCII or not COMMON_LAYOUTS.issuperset(classes.split()):
+            self._read_styles("layouts.tcss")
+        return MainScreen(self.state, self.glyphs, classes)
+
+    def _read_styles(self, *names: str) -> None:
+        for name in names:
+            self.stylesheet.read(Path(__file__).with_name(name))
 
     def _load_the_rest(self) -> None:
         """Load what the first paint did not need: controllers, the style sheet of the pages, the table, the backend."""
@@ -162,7 +168,7 @@ class CpuGpuApp(Shell[AppResult]):
         self.app_resume_signal.subscribe(self, self._come_back, immediate=True)
         self.set_interval(1.0, self.live.tick)
         self.themes.follow_files()
-        self.stylesheet.read(Path(__file__).with_name("pages.tcss"))
+        self._read_styles("layouts.tcss", "pages.tcss")
         self.stylesheet.parse()
         self.call_later(self._open_backend)
 

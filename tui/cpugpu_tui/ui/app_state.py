@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model.names import RESIDENT
 from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap, Situation
@@ -41,6 +42,10 @@ AS_RAN = Order()
 """Run order."""
 
 
+DEFAULT_REQUEST = PlanRequest()
+"""What a person asks for who says nothing."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FleetOptions:
     """Theme, keys and mouse of a fleet's app."""
@@ -59,7 +64,7 @@ class FleetOptions:
 class AppOptions(FleetOptions):
     """Options from the app's command line."""
 
-    request: PlanRequest = field(default_factory=PlanRequest)
+    request: PlanRequest = DEFAULT_REQUEST
     """The request that is highlighted at the start."""
     python: str | None = None
     """Interpreter of the agent; None for the current one."""
@@ -95,12 +100,11 @@ class AppResult(NamedTuple):
     """Saves runs to the history, still open for unsaved ones; None if nothing is saved."""
 
 
-@dataclass(frozen=True)
-class Own:
+class Own(NamedTuple):
     """This terminal's own run, telemetry and peak rates, also while a saved run is shown."""
 
-    run: RunState = field(default_factory=RunState)
-    telemetry: TelemetryState = field(default_factory=TelemetryState)
+    run: RunState = RunState()
+    telemetry: TelemetryState = TelemetryState()
     ceilings: tuple[Ceilings, ...] = ()
 
 
@@ -137,16 +141,15 @@ class ParentRun(NamedTuple):
     """Comparison of its rows."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class AppState:
+class AppState(NamedTuple):
     """The app at one moment."""
 
-    run: RunState = field(default_factory=RunState)
-    telemetry: TelemetryState = field(default_factory=TelemetryState)
-    situation: Situation = field(default_factory=Situation)
-    request: PlanRequest = field(default_factory=PlanRequest)
+    run: RunState = RunState()
+    telemetry: TelemetryState = TelemetryState()
+    situation: Situation = Situation()
+    request: PlanRequest = DEFAULT_REQUEST
     """The request that `r` would run now."""
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = MappingProxyType({})
     """The standby agent's facts; empty until it is ready."""
     agent_ready: bool = False
     agent_wait: str = ""
@@ -209,7 +212,7 @@ class AppState:
     """Comparison of this terminal's own run with others; None before any run."""
     parent: ParentRun | None = None
     """The run that `run` is a re-run row of; None for any other run."""
-    count: int = 0
+    asked_runs: int = 0
     """Number of runs that the next key starts, as typed; 0 if none was typed."""
     past: SavedRunView | None = None
     """The saved run that `run`, `telemetry` and `ceilings` belong to; None if they are this terminal's own."""
@@ -247,5 +250,5 @@ class AppState:
     def with_own(self, **changes: Any) -> AppState:
         """Return the state with changes of this terminal's own run, also while a saved run is shown."""
         if self.past is None:
-            return replace(self, **changes)
-        return replace(self, past=self.past._replace(own=replace(self.past.own, **changes)))
+            return self._replace(**changes)
+        return self._replace(past=self.past._replace(own=self.past.own._replace(**changes)))

@@ -144,6 +144,8 @@ class Spelled(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments with their texts replaced."""
+        if all(each.text.isascii() and each.text.isprintable() for each in segments):
+            return segments  # spelled so already
         return [each if each.control else Segment(self._spell(each.text), each.style) for each in segments]
 
 
@@ -166,10 +168,10 @@ def harmless_text(text: str) -> str:
 
     These are control characters, direction marks and lone surrogates.
     """
-    return text if text.isprintable() else _HARMFUL.sub(lambda found: "?" * cell_len(found[0]), text)
+    return text if text.isprintable() else re.sub(_HARMFUL, lambda found: "?" * cell_len(found[0]), text)
 
 
-_HARMFUL = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HARMFUL = "[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 _NO_COLOUR, _HARMLESS, _ASCII = NoColor(), Spelled(harmless_text), Spelled(ascii_text)
 
 

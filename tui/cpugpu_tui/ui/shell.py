@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, ClassVar, TypeVar
 
@@ -37,7 +36,9 @@ NOTICE_DURATION_S = 6.0
 
 WIDTHS = [(0, "-slim"), (40, "-tiny"), (60, "-narrow"), (100, "-normal"), (160, "-wide")]
 HEIGHTS = [(0, "-low"), (12, "-flat"), (16, "-short"), (34, "-tall")]
-"""Least columns and rows of each layout in `app.tcss`."""
+"""Least columns and rows of each layout."""
+COMMON_LAYOUTS = {"-narrow", "-normal", "-short", "-tall"}
+"""Those in `app.tcss`; `layouts.tcss` has the others."""
 
 
 def layout_classes(size: Size) -> str:
@@ -90,7 +91,7 @@ class Shell(WatchedApp[Result]):
             self, glyphs, folder, self.is_timing, lambda notice: self.change(theme_notice=notice),
             sixteen_colours=sixteen_colours,
         )  # fmt: skip
-        self.state = replace(self.state, theme_notice=self.themes.start(options.theme or theme))
+        self.state = self.state._replace(theme_notice=self.themes.start(options.theme or theme))
 
     def is_timing(self) -> bool:
         """Whether a measurement is in progress, which other work would disturb."""
@@ -103,9 +104,9 @@ class Shell(WatchedApp[Result]):
 
     def change(self, **changes: Any) -> None:
         """Change the state and show it on all screens. While the gate is held, nothing is painted."""
-        self.state = replace(self.state, **changes)
+        self.state = self.state._replace(**changes)
         if self.state.situation.other != self.state.is_other:
-            self.state = replace(self.state, situation=self.state.situation._replace(other=self.state.is_other))
+            self.state = self.state._replace(situation=self.state.situation._replace(other=self.state.is_other))
         if not self.is_running:
             return
         for screen in self.screen_stack:

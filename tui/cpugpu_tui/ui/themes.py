@@ -69,7 +69,7 @@ _SERIES_COLOURS = {
 """Whether a theme has the terminal's own colours, and whether it is dark → colours of the series."""
 
 _SHARES = ("luminosity_spread", "text_alpha")
-_NAME = re.compile(r"\w[\w .-]*")  # without commas, which separate names in App.theme
+_NAME = r"\w[\w .-]*"  # without commas, which separate names in App.theme
 
 
 def variable_defaults(theme: Theme) -> dict[str, str]:
@@ -183,7 +183,7 @@ def _load(path: Path) -> Theme | BrokenTheme:
 
 def _check(file: TomlFile, theme: Theme) -> None:
     """Raise TomlError if Textual cannot use the values. Their types were checked before."""
-    if not _NAME.fullmatch(theme.name):
+    if not re.fullmatch(_NAME, theme.name):
         raise file.wrong_value(("name",), theme.name, "letters, digits, spaces, dots and dashes")
     for key in _SHARES:
         share = getattr(theme, key)
@@ -196,7 +196,7 @@ def _check(file: TomlFile, theme: Theme) -> None:
     file.refuse_unknown(theme.variables, known, ("variables",))
     for name, value in theme.variables.items():
         if "-style" not in name:
-            _check_colour(file, ("variables", name), _OPACITY.sub("", value))
+            _check_colour(file, ("variables", name), re.sub(_OPACITY, "", value))
         elif not value or set(value.split()) - VALID_STYLE_FLAGS:
             raise file.wrong_value(("variables", name), value, f"words among {', '.join(sorted(VALID_STYLE_FLAGS))}")
 
@@ -221,7 +221,7 @@ _CURSOR_SHARES = (0.24, 0.12)
 """Share of `primary` in the cursor's background, with and without focus, where the theme's own is too strong."""
 _CURSOR_CONTRAST = 2.0
 """Greatest contrast of the cursor's background: on a stronger one a row's colours could not be seen."""
-_OPACITY = re.compile(r"\s+(\d{1,3})%$")
+_OPACITY = r"\s+(\d{1,3})%$"
 _STEPS = 40
 """Steps between a colour and white or black; too small to see."""
 
@@ -294,7 +294,7 @@ def _raise(changed: dict[str, str], variables: Mapping[str, str], name: str, flo
 
 def _on(text: str, ground: Color) -> Color:
     """Return a CSS colour such as `#ff0000 60%` or `auto 60%` blended with a ground."""
-    found = _OPACITY.search(text)
+    found = re.search(_OPACITY, text)
     named, opacity = (text[: found.start()], int(found[1]) / 100) if found else (text, 1.0)
     colour = ground.get_contrast_text(1.0) if named == "auto" else Color.parse(named)
     return ground + colour.multiply_alpha(opacity)

@@ -84,7 +84,7 @@ async def test_a_run_is_compared_with_the_last_finished_one_of_its_plan_as_soon_
         assert told(pilot, "GPU change") == "+10.0%"
         assert "9 vs run 7" in title_of(pilot), "a run that was stopped is no measure for the next"
         assert "may be noise: verdicts need 3 runs" in title_of(pilot), "one run is too few for a word"
-        pilot.app.change(request=replace(REQUEST, sizes="64,128"))
+        pilot.app.change(request=REQUEST._replace(sizes="64,128"))
         await whole_run(pilot)
         assert " vs " not in title_of(pilot)
 
@@ -120,7 +120,7 @@ async def test_80_columns_name_the_device_that_is_worst_and_without_a_verdict_bo
 
 
 async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(store):
-    plan = build_plan(replace(REQUEST, gaps=True))
+    plan = build_plan(REQUEST._replace(gaps=True))
     for index in range(2):
         store.import_run(run_stream(f"old{index}", "old", index, 1.0, "2.10.0", plan))
     async with fake_run.opened(fake_run.new_app(REQUEST, HistoryBackend(store))) as pilot:
@@ -214,7 +214,7 @@ async def test_a_count_is_said_in_the_status_line_and_esc_drops_it():
         session = await fake_run.start_run(pilot)
         assert pilot.app.state.repeats == 1
         await pilot.press("5")
-        assert pilot.app.state.count == 0
+        assert pilot.app.state.asked_runs == 0
         session.put(RunFinished(status="done"))
 
 
@@ -222,7 +222,7 @@ async def test_digits_in_the_filter_are_text():
     async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         await pilot.press("/", "2", "5")
-        assert pilot.app.state.count == 0
+        assert pilot.app.state.asked_runs == 0
         assert len(table_of(pilot).row_keys) == 1
 
 

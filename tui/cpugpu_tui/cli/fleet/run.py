@@ -122,7 +122,7 @@ def _run_fleet(given: FleetGiven, request: PlanRequest) -> int:
     show = _in_the_app(given.theme, mouse=given.mouse) if given.tui and not given.json else None
     outputs, options = Outputs.of(given), given.run_options()
     with failure_as_event(as_json=given.json):
-        plan = build_plan(replace(request, own=request.own._replace(presets=load_config().presets)))
+        plan = build_plan(request._replace(own=request.own._replace(presets=load_config().presets)))
         asked = fleet_plan(given, replace(plan, devices=("all",)) if request.devices == ("auto",) else plan)
         asked = replace(asked, files=announced(plan.codes, asked.hosts, print_notice))
         outputs.check()

@@ -41,17 +41,21 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
     if _lacks(request, own) and (python is not None or offers_installed()):
         own, refused = learn(own, paths, python, installed=True)
         say(refused)
-    return replace(request, own=own)
+    return request._replace(own=own)
 
 
-def all_own(files: Iterable[str], python: str | None = None) -> tuple[OwnWorkloads, tuple[model.Refused, ...]]:
+def all_own(
+    files: Iterable[str], python: str | None = None, *, installed: bool
+) -> tuple[OwnWorkloads, tuple[model.Refused, ...]]:
     """Return all of the user's workloads and presets, and those that could not be loaded, for lists and the app.
+
+    Those of packages are among them if any are `installed`.
 
     Raises:
         UsageError: the config is wrong, or a file ended the agent.
     """
     own = OwnWorkloads(presets=load_config().presets)
-    paths, installed = named_files(files), offers_installed()
+    paths = named_files(files)
     if not (paths or installed):
         return own, ()
     return learn(own, paths, found_python(python), installed=installed)
@@ -122,7 +126,7 @@ def say(refused: tuple[model.Refused, ...]) -> None:
 # ------------------------------------------------------------------ options
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RunOptions:
     """How to run a plan.
 

@@ -81,15 +81,15 @@ def measured(
     Raises:
         CpuGpuError: the request cannot be run.
     """
-    request = with_own(replace(request, names=tuple(names)), options.workloads, options.python)
+    request = with_own(request._replace(names=tuple(names)), options.workloads, options.python)
     own, codes = request.own, tuple(code.name for code in request.own.codes)
     if not names and not codes:
         names = (presets.SURVEY,)
     ends = search_ends(request.sizes) if request.sizes is not None else None
     is_list = request.sizes is not None and ends is None and len(parse_sizes(request.sizes)) > 1
     # `16:4096` is a search by itself. With `find_crossover` it would be every size of the range.
-    request = replace(
-        request, names=(*names, *codes), own=own, devices=DEVICES, full=not is_list,
+    request = request._replace(
+        names=(*names, *codes), own=own, devices=DEVICES, full=not is_list,
         find_crossover=not is_list and ends is None,
     )  # fmt: skip
     plan = build_plan(request)

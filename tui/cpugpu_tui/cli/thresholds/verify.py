@@ -181,8 +181,8 @@ def _plan(
             unknown[each.operation] = None
         elif sizes:
             name = workloads[each.operation]
-            asked = replace(
-                request, names=(name,), sizes=",".join(map(str, sizes)), dtype=each.dtype,
+            asked = request._replace(
+                names=(name,), sizes=",".join(map(str, sizes)), dtype=each.dtype,
                 threads=str(each.threads or "all"), variant=each.variant, devices=DEVICES,
             )  # fmt: skip
             plans.append(build_plan(asked))

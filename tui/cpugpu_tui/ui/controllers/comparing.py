@@ -45,14 +45,14 @@ class Repeating:
         state = self._app.state
         if not isinstance(self._app.screen, MainScreen) or not state.situation.may_start:
             return
-        count = 10 * state.count + digit
-        self._app.change(count=count if count <= MOST_COUNT else digit)
+        count = 10 * state.asked_runs + digit
+        self._app.change(asked_runs=count if count <= MOST_COUNT else digit)
 
     def drop_count(self) -> bool:
         """Clear the count; return False if none was typed."""
-        if not self._app.state.count:
+        if not self._app.state.asked_runs:
             return False
-        self._app.change(count=0)
+        self._app.change(asked_runs=0)
         return True
 
     # ---------------------------------------------------------------- one row

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
@@ -82,7 +81,7 @@ class Live:
         app = self._app
         if not self._gate.held or app.state.situation.paused or time.monotonic() - self.gap_s < LONG_STEP_S:
             return
-        app.state = replace(app.state, **self._folded(self._bridge.take()))
+        app.state = app.state._replace(**self._folded(self._bridge.take()))
         if isinstance(app.screen, MainScreen):
             app.screen.show_status(app.state)
             self._gate.let_one_through("tick")
@@ -125,7 +124,7 @@ class Live:
 
     def mark_unsaved(self, message: messages.SavingChanged) -> None:
         """Mark the rows that are not saved."""
-        state = replace(self._app.state, unsaved=message.unsaved)
+        state = self._app.state._replace(unsaved=message.unsaved)
         self._app.state = state.with_own(run=state.as_saved(state.own.run))
         self._app.change()
 

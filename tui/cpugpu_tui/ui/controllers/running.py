@@ -82,7 +82,7 @@ class Preparing:
         if self._surveyed or not self._app.state.situation.may_start:
             return
         self._surveyed = True
-        self._app.state = replace(self._app.state, surveying=True)
+        self._app.state = self._app.state._replace(surveying=True)
         self._app.start_thread(self._bridge.survey, "survey")
 
     # ---------------------------------------------------------------- interpreters
@@ -140,7 +140,7 @@ class Preparing:
         state = self._app.state
         found = next((event for event in message.events if isinstance(event, model.DevicesFound)), None)
         if not state.devices and found is not None:
-            self._app.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
+            self._app.state = state._replace(devices=found.devices, devices_remark=found.no_gpu or "")
 
     def learn_earlier(self, message: messages.EarlierKnown) -> None:
         """Keep the times of earlier runs for estimates."""
@@ -183,7 +183,7 @@ class Running:
         if state.past is not None:
             self._run_saved(OpenedRun(state.past.summary, state.run, state.telemetry))
         elif state.again is not None:
-            self.begin(state.again, state.count or 1, again=True)
+            self.begin(state.again, state.asked_runs or 1, again=True)
         else:
             self.start(state.request)
 
@@ -191,7 +191,7 @@ class Running:
         """Run the highlighted workload on the CPU, beside a recorded GPU. `r` repeats that."""
         from cpugpu_tui.state.reference import OFFERED
 
-        request = replace(self._app.state.request, beside=OFFERED, devices=("cpu",), parallel=False)
+        request = self._app.state.request._replace(beside=OFFERED, devices=("cpu",), parallel=False)
         self.start(request, again=True)
 
     def run_row(self) -> None:
@@ -201,11 +201,11 @@ class Running:
             plan, parent = found
             started = parent.run.run
             timeout_s = started.environment.get("case_timeout_s") if started is not None else None
-            self.begin(plan, self._app.state.count or 1, timeout_s, parent=parent)
+            self.begin(plan, self._app.state.asked_runs or 1, timeout_s, parent=parent)
 
     def find_crossover(self) -> None:
         """Find the size from which the GPU wins; sizes in the form are the range."""
-        self.start(replace(self._app.state.request, find_crossover=True))
+        self.start(self._app.state.request._replace(find_crossover=True))
 
     def run_named(self, name: str) -> None:
         """Highlight a preset or workload and run it with its parameters."""
@@ -229,8 +229,8 @@ class Running:
             self.measure()
         elif message.judged.request is not None and isinstance(self._app.screen, MainScreen):
             asked = self._app.state.request
-            request = replace(
-                message.judged.request, devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
+            request = message.judged.request._replace(
+                devices=asked.devices, mnist=asked.mnist, simulation=asked.simulation
             )  # fmt: skip
             self._app.screen.query_one(WorkloadPane).highlight(request)
             self.start(request)
@@ -249,7 +249,7 @@ class Running:
         """Run a request, or show why it cannot be run; `again` as in `begin`."""
         if self._is_refused():
             return
-        request = replace(request, gaps=True)
+        request = request._replace(gaps=True)
         try:
             if request.against:
                 self._start_duet(request)
@@ -261,7 +261,7 @@ class Running:
             self._app.change(problem=error)
             return
         plan = self._consent.as_last_run(plan)
-        self.begin(plan, self._app.state.count or request.repeat, request.case_timeout_s, again=again)
+        self.begin(plan, self._app.state.asked_runs or request.repeat, request.case_timeout_s, again=again)
 
     def _start_duet(self, request: PlanRequest) -> None:
         """Compare the request's code with the one beside it, as both files are now.
@@ -299,7 +299,7 @@ class Running:
         # Peak rates are looked up anew; gaps let this screen repaint and change no number.
         plan = replace(started.plan, gaps=True, ceilings=())
         self._app.close_pages()
-        self.begin(plan, state.count or 1, timeout_s, again=True)
+        self.begin(plan, state.asked_runs or 1, timeout_s, again=True)
 
     def begin(
         self, plan: model.Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
@@ -328,7 +328,7 @@ class Running:
         self._bridge.expect_series()
         app.start_thread(body, "run", exclusive=True)
         self._live.begin(
-            problem=None, repeats=repeats, repeat_number=1, again=again, count=0, parent=parent, what_if=RESIDENT,
+            problem=None, repeats=repeats, repeat_number=1, again=again, asked_runs=0, parent=parent, what_if=RESIDENT,
             situation=Situation(live=True, ran=app.state.situation.ran, duet=plan.is_of_two_codes),
         )  # fmt: skip
         app.set_terminal_title(f"cpugpu-tui: {plan.name}")

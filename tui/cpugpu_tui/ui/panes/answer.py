@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from textual.geometry import Size
 from textual.widget import Widget
@@ -15,7 +14,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, spelled, wrapped
 from cpugpu_tui.ui.panes.status import run_name
 
-_SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z\d]|thresholds\.json)")
+_SENTENCE_END = r"(?<=\.) (?=[A-Z\d]|thresholds\.json)"
 """Between two sentences; the second may begin with a number or with the name of the file."""
 
 LONG_NOTICE = 24
@@ -67,7 +66,7 @@ def pane_lines(
         from cpugpu_tui.report.report import without_first_rounds
         from cpugpu_tui.ui.panes import run_answer  # with all that answers need, 10 ms before the first frame
 
-        state = replace(state, run=without_first_rounds(state.run))
+        state = state._replace(run=without_first_rounds(state.run))
         table, survey = run_answer.table(state, width, glyphs), survey_lines(state.run)
     sentences, has_failures = _sentences(state, has_table=bool(table)), bool(lines)
     warnings = sum(role == "warn" for _, role in sentences)
@@ -116,7 +115,7 @@ def _in_one_line(sentences: list[tuple[str, str]], width: int, glyphs: Glyphs) -
 
 def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: bool) -> list[Spans]:
     """Return the sentences of a text that fit whole into `room` lines; the first text may be cut instead."""
-    sentences = _SENTENCE_END.split(text)
+    sentences = re.split(_SENTENCE_END, text)
     for count in range(len(sentences), 0, -1):
         lines = wrapped(" ".join(sentences[:count]), width, role)
         if len(lines) <= room:

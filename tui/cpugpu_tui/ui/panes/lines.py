@@ -71,6 +71,7 @@ class Lines(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
         self._lines: tuple[Spans, ...] = ()
+        self._base = Style()
 
     @property
     def lines(self) -> tuple[Spans, ...]:
@@ -106,9 +107,14 @@ class Lines(Widget):
         """Return the number of lines, for `height: auto`."""
         return len(self._lines)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines of a region."""
+        self._base = self.rich_style  # once for all of them, because it is that of all ancestors together
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Return line `y` in the colours of the theme."""
-        base = self.rich_style
+        base = self._base
         spans = self._lines[y] if y < len(self._lines) else ()
         segments = [Segment(text, base + role_style(self, role)) for text, role in spans if text]
         return Strip(segments).adjust_cell_length(self.size.width, base)

@@ -81,10 +81,10 @@ def tags(state: AppState) -> Spans:
 
 def _count(state: AppState, glyphs: Glyphs) -> Spans:
     """Return how many runs were typed, with the keys that start or cancel them."""
-    if not state.count:
+    if not state.asked_runs:
         return ()
     start, cancel = map(state.keymap.of, ("run", "back"))
-    return ((f"{count_of(state.count, 'run')} queued", "strong"), (": ", "strong"), (start, "key"),
+    return ((f"{count_of(state.asked_runs, 'run')} queued", "strong"), (": ", "strong"), (start, "key"),
             (" start, ", "text"), (cancel, "key"), (f" cancel {glyphs.dot}", "text"))  # fmt: skip
 
 

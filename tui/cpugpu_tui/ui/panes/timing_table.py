@@ -120,13 +120,13 @@ class TimingTable(PrivateTable):
 
         Strings are text, never markup. Cells of hidden columns are stored until the column is shown.
         """
-        texts = {key: Text(cell) if isinstance(cell, str) else cell.copy() for key, cell in cells.items()}
+        texts = {key: Text(cell) if isinstance(cell, str) else cell for key, cell in cells.items()}
         if row_key not in self.rows:
-            self._cells[row_key] = texts
+            self._cells[row_key] = {key: text.copy() for key, text in texts.items()}
             self._add_followed(row_key)
             return
         known = self._cells.setdefault(row_key, {})
-        changed = {key: text for key, text in texts.items() if key not in known or not _same(text, known[key])}
+        changed = {key: text.copy() for key, text in texts.items() if key not in known or not _same(text, known[key])}
         known.update(changed)
         self._repaint(row_key, [key for key in changed if key in self._columns])
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -45,6 +44,10 @@ CHART_SHARE = 0.4
 for all rows: the largest size, which the answer quotes, stood out of sight below 11 others at 120x40."""
 
 
+KEPT_CELLS = 1024
+"""Cells kept as rich text: a live run asks for all cells in sight again whenever one of them changes."""
+
+
 class TimingsPane(Vertical):
     """Shows the rows of a run that match the filter, and their chart where the terminal has room for it."""
 
@@ -62,6 +65,7 @@ class TimingsPane(Vertical):
         """Meanings of signs whose column is not displayed."""
         self._shown: tuple[RunState, str, Order, rows.Look, Changes | None, list[Column]] | None = None
         """The table's content: run, filter, order, look, changes and columns."""
+        self._rich_text = lru_cache(KEPT_CELLS)(partial(rich_text, self))
         self._place = (0, 0)
         """Width of the chart beside the table, and lines of the table above it; 0 if it is not there."""
 
@@ -110,6 +114,7 @@ class TimingsPane(Vertical):
         """Colour every cell again, after the theme has changed."""
         # With 16 colours and NO_COLOR the cursor is reversed video: each cell would be a bar in its own colour.
         self.table.cursor_foreground_priority = "css" if self.app.native_ansi_color else "renderable"
+        self._rich_text.cache_clear()
         self._shown = None
         self._show_rows()
 
@@ -154,7 +159,7 @@ class TimingsPane(Vertical):
         # A table that was filled again highlights its first row without telling.
         state = self._state
         cursor = state.cursor if state.cursor in state.run.rows else self.table.highlighted
-        self.chart.show_state(replace(state, cursor=cursor))
+        self.chart.show_state(state._replace(cursor=cursor))
 
     def _may_have_chart(self) -> bool:
         screen = self.screen
@@ -236,7 +241,7 @@ class TimingsPane(Vertical):
             from cpugpu_tui.ui.panes import change_cells
 
             cells |= change_cells.cells(self._changes, row, run, self._glyphs, wide=wide)
-        return {name: rich_text(self, spans) for name, spans in cells.items()}
+        return {name: self._rich_text(spans) for name, spans in cells.items()}
 
     def _show_title(self) -> None:
         """Show sort order and comparison in the title, which every layout has."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -156,10 +155,10 @@ class Entry(NamedTuple):
 
 def entries(asked: PlanRequest) -> dict[str, Entry]:
     """Return the entries of the list by name. A combination from the command line comes first."""
-    known = {preset.name: Entry(replace(bare(asked), names=(preset.name,)), preset.summary, preset.claim)
+    known = {preset.name: Entry(bare(asked)._replace(names=(preset.name,)), preset.summary, preset.claim)
              for preset in (*PRESETS.values(), *asked.own.presets)}  # fmt: skip
     for info in asked.own.infos().values():
-        entry = Entry(replace(bare(asked), names=(info.name,)), info.summary)
+        entry = Entry(bare(asked)._replace(names=(info.name,)), info.summary)
         known.setdefault(info.name, entry)
     own = Entry(asked, "as given on the command line")
     if own.name in known:

@@ -1,4 +1,4 @@
-"""The main screen: workload, timings or welcome, answer, telemetry; laid out by `app.tcss` for the terminal's size."""
+"""The main screen: workload, timings or welcome, answer, telemetry; `app.tcss` and `layouts.tcss` lay them out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
-from textual.geometry import Size
+from textual.containers import Vertical
+from textual.geometry import Region, Size
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widget import Widget
 
 from cpugpu_tui.ui.app_state import AppState
@@ -111,6 +112,19 @@ PANES = ("workload", "timings", "telemetry")
 """Panes that can be focused and zoomed."""
 
 
+def first_line(crop: Region) -> Region:
+    """Return the first line of a region, as high as nothing if that is empty."""
+    return Region(crop.x, 0, crop.width, min(crop.height, 1))
+
+
+class Ground(Vertical):
+    """Holds panes, on a plain ground: all of its lines are the first one. Most lines of a first frame are such."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines of a region."""
+        return super().render_lines(first_line(crop)) * crop.height
+
+
 class MainScreen(Screen[None]):
     """Three panes, a status line, an answer, a footer."""
 
@@ -121,21 +135,30 @@ class MainScreen(Screen[None]):
         super().__init__(classes=classes)
         self._state, self._glyphs = state, glyphs
         self._zoomed: str | None = None
+        self._panes: tuple[StatePane, ...] = ()
         self._timings: TimingsPane | None = None
         """None until the first frame is painted."""
         self.set_class(glyphs is ASCII, "-ascii")
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines of a region, which are all the same: panes lie on them."""
+        return super().render_lines(first_line(crop)) * crop.height
+
     def compose(self) -> ComposeResult:
         """Yield the panes in reading order."""
         glyphs, state = self._glyphs, self._state
-        yield StatusPane(glyphs, state, id="status")
-        with Container(id="body"):
+        status, telemetry = StatusPane(glyphs, state, id="status"), TelemetryPane(glyphs, state, id="telemetry")
+        welcome, answer = WelcomePane(glyphs, state, id="welcome"), AnswerPane(glyphs, state, id="answer")
+        keys = KeysPane(glyphs, state, id="keys")
+        self._panes = (status, welcome, answer, telemetry, keys)
+        yield status
+        with Ground(id="body"):
             yield WorkloadPane(glyphs, state, id="workload")
-            with Vertical(id="centre"):
-                yield WelcomePane(glyphs, state, id="welcome")
-                yield AnswerPane(glyphs, state, id="answer")
-            yield TelemetryPane(glyphs, state, id="telemetry")
-        yield KeysPane(glyphs, state, id="keys")
+            with Ground(id="centre"):
+                yield welcome
+                yield answer
+            yield telemetry
+        yield keys
         yield Lines(id="too-small")
 
     def on_mount(self) -> None:
@@ -188,9 +211,8 @@ class MainScreen(Screen[None]):
         # Setting a title repaints the whole pane, even if the text is the same.
         if telemetry.border_title != title:
             telemetry.border_title = title
-        for pane in self.query(StatePane):
-            if pane.id not in ("parameters", "chart"):  # their panes show them
-                pane.show_state(state)
+        for pane in self._panes:
+            pane.show_state(state)
         if self._timings is not None:
             self._timings.show_state(state)
         self.query_one(WorkloadPane).show_state(state)
@@ -221,7 +243,8 @@ class MainScreen(Screen[None]):
         """Show the welcome instead of a table without rows."""
         # Not by a CSS class: the table must be focusable at once when the next key shows it.
         self.query_one("#welcome").display = is_first(state)
-        self.query("#timings").set(display=not is_first(state))
+        if self._timings is not None:
+            self._timings.display = not is_first(state)
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)

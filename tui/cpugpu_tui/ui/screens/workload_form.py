@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from textual.widget import Widget
@@ -163,7 +162,7 @@ def request_from(texts: Mapping[str, str], base: PlanRequest) -> PlanRequest:
         value = parse(name, "" if typed == defaults.get(name) else typed)
         if typed != before[name]:  # a field that is as it was keeps its value, even if that looks like the default
             values[name] = value
-    return replace(base, **values)
+    return base._replace(**values)
 
 
 class WorkloadForm(Form[Filled | None]):

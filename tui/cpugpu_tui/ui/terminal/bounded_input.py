@@ -38,22 +38,20 @@ LONGEST_SEQUENCE = 32
 """Characters of an escape sequence after which Textual's parser gives up and treats them as keys."""
 
 _BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
-_PART_OF_END = re.compile(rb"\x1b(?:\[(?:2(?:01?)?)?)?\Z")
+_PART_OF_END = rb"\x1b(?:\[(?:2(?:01?)?)?)?\Z"  # `re` compiles and keeps it at the first input
 _KEPT_BYTES = 4 * LONGEST_LINE
 _CONTINUATION = bytes(range(0x80, 0xC0))
 """Continuation bytes of UTF-8."""
 
 _MOUSE = "\x1b[<"
 """How a click or a turn of the wheel begins."""
-_OLD_MOUSE = re.compile(rb"\x1b\[M[ -\xff]{3}")
+_OLD_MOUSE = rb"\x1b\[M[ -\xff]{3}"
 """A click as terminals without SGR encoding send it. Its last three bytes would be keys: the first is often a space."""
-_UNFINISHED = re.compile(rb"\x1b(?:\[(?:\[|M[ -\xff]{0,2}|<[-\d;]{0,28}|[0-?]{0,31}[ -/]{0,4})|O)?\Z")
-_TOKEN = re.compile(r"\x1b\[(?:<[-\d;]*[Mm]?|\d+\$|\[[A-E]|[0-?]*[ -/]*[@-~])|\x1bO[ -~]|\x1b[^\x1b\[O]|[\s\S]")
+_UNFINISHED = rb"\x1b(?:\[(?:\[|M[ -\xff]{0,2}|<[-\d;]{0,28}|[0-?]{0,31}[ -/]{0,4})|O)?\Z"
+_TOKEN = r"\x1b\[(?:<[-\d;]*[Mm]?|\d+\$|\[[A-E]|[0-?]*[ -/]*[@-~])|\x1bO[ -~]|\x1b[^\x1b\[O]|[\s\S]"
 """A sequence or a character; includes the non-standard `ESC[3$` of rxvt, `ESC[[A` of the Linux console, clicks at
 negative positions, which some terminals send, and half a click, whose escape and digits would be keys."""
-_CODES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[^\[\]]?)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-)
+_CODES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[^\[\]]?)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 
 
 class Paste(NamedTuple):
@@ -87,14 +85,16 @@ class TerminalInput:
                 if begin:
                     self._pasted, self._characters = bytearray(), 0
                 else:
-                    typed, self._held = _split_at(typed, _UNFINISHED.search(typed, max(len(typed) - 48, 0)))
-                typed = _OLD_MOUSE.sub(b"", typed)
+                    typed, self._held = _split_at(typed, re.compile(_UNFINISHED).search(typed, max(len(typed) - 48, 0)))
+                typed = re.sub(_OLD_MOUSE, b"", typed)
                 text = self._decoder.decode(typed, final=bool(begin))
                 pieces += [text] if text else []
             else:
                 pasted, end, data = data.partition(_END)
                 if not end:
-                    pasted, self._held = _split_at(pasted, _PART_OF_END.search(pasted, max(len(pasted) - len(_END), 0)))
+                    pasted, self._held = _split_at(
+                        pasted, re.compile(_PART_OF_END).search(pasted, max(len(pasted) - len(_END), 0))
+                    )
                 self._keep(pasted)
                 if end:
                     pieces.append(self._whole_paste())
@@ -117,12 +117,12 @@ class TerminalInput:
         text = self._pasted.decode("utf-8", "replace")[:LONGEST_LINE]
         dropped = max(self._characters - len(text), 0)
         self._pasted, self._held = None, b""
-        return Paste(_CODES.sub("", text).replace("\t", " "), dropped)
+        return Paste(re.sub(_CODES, "", text).replace("\t", " "), dropped)
 
 
 def keys_of(text: str) -> Iterator[str]:
     """Yield the keys in a text: single characters and whole escape sequences."""
-    return (found[0] for found in _TOKEN.finditer(text))
+    return (found[0] for found in re.finditer(_TOKEN, text))
 
 
 def _split_at(data: bytes, found: re.Match[bytes] | None) -> tuple[bytes, bytes]:
