@@ -1,13 +1,15 @@
 """Which agents may run typed code: those that were started for a plan with code, and no other."""
 
-from contextlib import closing
+import queue
+import signal
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import Simulation
+from cpugpu_tui.model import Simulation, WorkloadsLoading
 from cpugpu_tui.model.names import CODE
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -49,6 +51,8 @@ def test_of_threads_that_have_ended_the_first_is_kept():
             assert thread.wait(PATIENCE_S)
         taken += [agents.take() for _ in range(2)]
         assert agents._threads == [taken[0], *taken[2:]]
+        agents.resume()
+        assert taken[-1]._control.was_suspended, "the half-round in flight does not count"
 
 
 def test_the_app_lets_only_agents_of_plans_with_code_run_code():
@@ -81,6 +85,19 @@ def test_a_start_that_takes_long_is_told_once_and_ended_at_its_limit():
     AgentProcess._watch_start(agent)
     assert told == ["Waiting for python to answer, at most 30 s."]
     assert ended == [30]
+
+
+def test_a_suspension_or_an_import_restarts_the_limit_of_an_answer():
+    restarted, messages = [], queue.SimpleQueue()
+    for interrupt in (lambda agent: AgentProcess.signal(agent, signal.SIGSTOP),
+                      lambda agent: AgentProcess._deliver(agent, WorkloadsLoading(source="/a.py"))):  # fmt: skip
+        agent = SimpleNamespace(
+            _await_answer=restarted.append, _is_awaited=True, _restarts_limit=False, alive=True, is_ready=True,
+            messages=messages, _signalling=nullcontext(), _ended=SimpleNamespace(is_set=lambda: True),
+        )  # fmt: skip
+        interrupt(agent)
+        AgentProcess._look_for_answer(agent, 60.0)
+    assert restarted == [60.0, 60.0]
 
 
 def test_an_agent_tells_that_its_interpreter_works_before_it_imports_torch():

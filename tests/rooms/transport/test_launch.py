@@ -24,6 +24,7 @@ from cpugpu_tui.transport import agent_output
 from cpugpu_tui.transport.agent_command import host_start
 from cpugpu_tui.transport.agent_output import AgentExited
 from cpugpu_tui.transport.agent_pool import Agents
+from cpugpu_tui.transport.agent_process import AgentProcess
 
 
 @pytest.fixture
@@ -298,12 +299,15 @@ def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents, t
     assert ready.empty()
 
 
-def test_closing_ends_every_agent_and_starts_no_more(agents):
+def test_closing_ends_every_agent_and_starts_no_more(agents, monkeypatch):
     taken = agents.take()
     agents.prepare()
     pids = agents.pids()
     assert len(pids) == 2
+    end, ended = AgentProcess.end, []
+    monkeypatch.setattr(AgentProcess, "end", lambda agent, **how: (ended.append(how), end(agent, **how)))
     agents.close()
+    assert ended[:2] == [{"at_once": False}] * 2
     assert agents.pids() == set()
     assert not taken.alive  # type: ignore[union-attr]
     assert all(not Path(f"/proc/{pid}").exists() for pid in pids)
