@@ -83,7 +83,7 @@ def recording() -> Recording:
 
 @cache
 def timed() -> RunState:
-    """Return the run of a typed expression on an H200 (2026-11-22)."""
+    """Return the run of a typed expression on an H200 (2026-11-28, version 0.3.0)."""
     (run,) = read_runs(gzip.decompress(TIMED.read_bytes()), TIMED.name)
     return folded(run.events)
 

@@ -1,7 +1,7 @@
 """What recordings of an H200 say on a published figure: the columns "found here" and "agree?" of docs/crossovers.md.
 
-`survey.ndjson.gz` is the run of `cpugpu-tui survey` on an NVIDIA H200 with 16 threads of an Intel Xeon (2026-11-23,
-version 0.2.0, torch 2.11.0+cu130). It is the run's export without names, without readings of the machine and with two
+`survey.ndjson.gz` is the run of `cpugpu-tui survey` on an NVIDIA H200 with 16 threads of an Intel Xeon (2026-11-28,
+version 0.3.0, torch 2.11.0+cu130). It is the run's export without names, without readings of the machine and with two
 metrics, latency and the latency with copies. A newer export takes its place with `python -m tests.readme.found EXPORT`;
 then `make readme` renews the page.
 """

@@ -16,7 +16,7 @@ from cpugpu_tui.export.stream import exported
 def short(tmp_path_factory):
     """A recording of two of the runs."""
     path = tmp_path_factory.mktemp("demo") / "short.gz"
-    path.write_bytes(packed([shipped().runs[0], shipped().runs[6]]))
+    path.write_bytes(packed([shipped().runs[0], shipped().runs[7]]))
     return path
 
 
@@ -27,7 +27,7 @@ def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu, wor
     assert first.startswith("REPLAY: ")
     assert all(part in first for part in shipped().machine)
     for number, name in enumerate([run.name for run in shipped().runs], 1):
-        assert f"REPLAY {number} of 10: {name}" in done.out
+        assert f"REPLAY {number} of 11: {name}" in done.out
     lines = done.out.splitlines()
     words([first, next(line for line in lines if "(159–235)" in line)])
     words([line for line in lines if line.startswith("REPLAY: ") and line != first])

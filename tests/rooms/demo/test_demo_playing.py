@@ -73,10 +73,10 @@ def test_by_itself_the_search_takes_20_s_and_all_of_it_90(whole):
     assert clock.s - 1000 == pytest.approx(90, abs=0.1)
     assert finished.status == "done"
     pauses = [start_s - end_s for (_, end_s), (start_s, _) in pairwise(times)]
-    assert pauses == pytest.approx([3.0] * 9), "time to read each answer"
+    assert pauses == pytest.approx([3.0] * 10), "time to read each answer"
     lengths = [lasted_s(run) for run in whole.runs[1:]]
-    scaled = [(end_s - start_s) / length for (start_s, end_s), length in zip(times[1:], lengths, strict=True)]
-    assert scaled == pytest.approx([scaled[0]] * 9), "all other runs at one speed"
+    scaled = [(end_s - start_s) ** 2 / length for (start_s, end_s), length in zip(times[1:], lengths, strict=True)]
+    assert scaled == pytest.approx([scaled[0]] * 10), "a run of four times the length takes twice as long"
 
 
 @pytest.mark.parametrize(("pace", "factor"), [("original", 1.0), ("2", 2.0), ("0.5", 0.5)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import threading
 import time
 import zlib
@@ -159,8 +160,9 @@ def whole(recording: Recording, name: str) -> Recording:
 FIRST_S = 20.0
 """Length of the first run at the demo's own pace, slow enough to watch the search choose sizes."""
 
-OTHERS_S = 43.0
-"""Length of all other runs together at that pace, in proportion to their own lengths."""
+OTHERS_S = 40.0
+"""Length of all other runs together at that pace, in proportion to the square roots of their own lengths: two Jacobians
+took eight minutes each, in which little happens."""
 
 BETWEEN_S = 3.0
 """Pause between two runs, to read the answer."""
@@ -301,8 +303,9 @@ def speeds(runs: Sequence[ExportedRun], pace: float | None) -> list[float]:
     """Return the speed of each run as a multiple of the recorded one."""
     if pace is not None:
         return [pace] * len(runs)
-    first, others = lasted_s(runs[0]), sum(lasted_s(run) for run in runs[1:])
-    return [first / FIRST_S, *([others / OTHERS_S] * (len(runs) - 1))]
+    first, *others = map(lasted_s, runs)
+    roots = sum(map(math.sqrt, others))
+    return [first / FIRST_S, *(math.sqrt(length_s) * roots / OTHERS_S for length_s in others)]
 
 
 def lasted_s(run: ExportedRun) -> float:
