@@ -152,6 +152,7 @@ def test_a_live_run_goes_into_a_new_database_whole_if_the_old_one_goes(live, los
     live.finish_case(0)
     number = live.saver.number
     live.other.close()
+    old = live.outbox.store
     lose(live.path)
     live.finish_case(1)
     live.saver.finish(model.RunFinished(status="done", seq=99))
@@ -160,6 +161,8 @@ def test_a_live_run_goes_into_a_new_database_whole_if_the_old_one_goes(live, los
     assert live.saver.number == number == 2
     with closing(Store.open(live.path)) as store:
         assert store.summary("r").status == "done"
+    with pytest.raises(StoreError):
+        old.runs()  # it is closed
     if live.path.exists():
         remove_all(live.path)
     Saver(live.outbox, "next").begin(replace(STARTED, run_id="next"))
