@@ -45,7 +45,7 @@ ANNOTATED_SIZES = ("16", "200", "247", "500", "2,048")
 
 _NUMBERS = (100, 1_000_000, 100_000_000)
 SHOWN_SIZES = {
-    "matmul-sweep": (1, 101, 301, 3001, 9951), "vector-dot": _NUMBERS, "jacobian": (100,), "elementwise": _NUMBERS,
+    "matmul-sweep": (1, 101, 301, 3001, 9951), "vector-dot": _NUMBERS, "jacobian": (100, 1000), "elementwise": _NUMBERS,
     "mnist-mlp": (32,),
 }  # fmt: skip
 """Runs of the demo of which docs show a table, with its sizes."""

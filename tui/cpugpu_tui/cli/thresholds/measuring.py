@@ -184,11 +184,10 @@ def print_table(thresholds: Thresholds) -> None:
 
 
 RULE = (
-    f"A device is named where it costs at most {share_text(MOST_COST)} more than the other, by the end of its 95 % "
-    "interval or, if that names none, by the mean of the sizes around it, and `either` where both do: a program gets no"
-    " device there."
-    " A number without a range is one size. Other sizes have no answer, also between two ranges. A run or a survey asks"
-    " for a clear winner instead: what it calls unclear may have a device here. resident: inputs on the GPU already."
+    f"The device that is named costs at most {share_text(MOST_COST)} more than the other, by the end of its 95 % "
+    "interval. If that names none, the mean of the sizes around decides. either: both devices do, so a program gets"
+    " none. Sizes that are not listed have no answer. A size that a run or a survey calls unclear may have a device"
+    " here, because they ask for a clear winner. resident: inputs on the GPU already."
 )
 
 BEST = "best: the fastest variant, which answers unless a program names another."
