@@ -29,7 +29,7 @@ from cpugpu_tui.ui.chart.drawing import (
 )
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import plain, width_of
-from cpugpu_tui.ui.panes.run_answer import next_world, what_if_sentence
+from cpugpu_tui.ui.panes.run_answer import next_what_if, what_if_sentence
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 ALL = tuple(Case("matmul", size) for size in SIZES)
@@ -202,11 +202,11 @@ def test_the_three_curves_differ_in_sign_and_in_role():
 
 def test_the_key_goes_through_the_worlds_that_were_timed_and_wraps():
     run, seen = whole(), [RESIDENT]
-    while (key := next_world(run, seen[-1])) != RESIDENT:
+    while (key := next_what_if(run, seen[-1])) != RESIDENT:
         seen.append(key)
     assert seen == [RESIDENT, END_TO_END, "10 calls", "100 calls", NO_LAUNCH, ONE_THREAD]
-    assert next_world(run_of(), RESIDENT) == ONE_THREAD
-    assert next_world(run, "unknown") == RESIDENT
+    assert next_what_if(run_of(), RESIDENT) == ONE_THREAD
+    assert next_what_if(run, "unknown") == RESIDENT
 
 
 # -------------------------------------------------------------------- axes

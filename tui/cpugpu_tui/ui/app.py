@@ -118,7 +118,7 @@ class CpuGpuApp(Shell[AppResult]):
             messages.RunAdvanced: (self.preparing.meet_run_devices, self.live.advance),
             messages.SeriesEnded: (
                 self.repeating.look_before, self.comparing.compare_with_baseline, self.preparing.consider_python,
-                self.leaving.go_if_asked, self.live.end_series,
+                self.leaving.exit_if_leaving, self.live.end_series,
             ),
             messages.CeilingsKnown: (self.live.show_ceilings,),
             messages.CalibrationAdvanced: (self.live.show_calibration,),

@@ -107,7 +107,7 @@ class FleetApp(Shell[int]):
         super().__init__(options, glyphs, first, **looks)
         self._fleet = fleet
         self.running = FleetRunning(self, fleet, state, also)
-        self.paging = Paging(self, help_lists=ALSO_KEYS)
+        self.paging = Paging(self, help_commands=ALSO_KEYS)
         self.leaving = Leaving(
             self, is_busy=lambda: not self.running.is_over, stop=fleet.kill,
             leave=lambda code: self.exit(code, return_code=code),
@@ -133,7 +133,7 @@ class FleetApp(Shell[int]):
         """Show new results; leave if that was requested and all hosts have ended."""
         self.running.look()
         if self.running.is_over:
-            self.leaving.go_if_asked()
+            self.leaving.exit_if_leaving()
 
     def _obey(self, code: int) -> None:
         self._fleet.signal_exit = code

@@ -24,13 +24,13 @@ class Paging:
     """Opens and closes pages by key."""
 
     def __init__(
-        self, app: Shell[Any], also_close: Sequence[Callable[[], bool]] = (), help_lists: Collection[str] = ()
+        self, app: Shell[Any], also_close: Sequence[Callable[[], bool]] = (), help_commands: Collection[str] = ()
     ) -> None:
         """Call `also_close` in order when no page is open, until one returns True.
 
-        `help_lists` are the commands on the second page of help; empty: all.
+        `help_commands` are the commands on the second page of help; empty: all.
         """
-        self._app, self._also_close, self._help_lists = app, also_close, help_lists
+        self._app, self._also_close, self._help_commands = app, also_close, help_commands
 
     def open(self) -> None:
         """Open the row or entry under the cursor."""
@@ -60,7 +60,7 @@ class Paging:
             screen.open_filter()
 
     def zoom(self) -> None:
-        """Zoom the focused pane, or zoom out; the telemetry pane opens a page for each GPU."""
+        """Zoom the focused pane, or zoom out; the telemetry pane opens its pages instead."""
         from cpugpu_tui.ui.screens.gpu import GpuScreen
 
         app, screen = self._app, self._app.screen
@@ -86,7 +86,7 @@ class Paging:
             return
         topic = screen.focused_pane if isinstance(screen, MainScreen) else "timings"
         topic = screen.TOPIC if isinstance(screen, Page) else topic
-        app.toggle(HelpScreen, lambda: HelpScreen(app.state, topic, app.glyphs, self._help_lists))
+        app.toggle(HelpScreen, lambda: HelpScreen(app.state, topic, app.glyphs, self._help_commands))
 
 
 class Palette:
@@ -113,6 +113,7 @@ class Palette:
         for active in self._app.screen.active_bindings.values():
             if active.binding.id in COMMAND_BY_ID:
                 found.setdefault(active.binding.id, (active.node, active.binding.action))
+        # The open page binds commands that it does not answer to `nothing`.
         masked = {name for name, (_, action) in found.items() if action == "nothing"}
         entries = command_entries(state.situation, state.keymap, masked)
         why_not = state.keymap.with_keys(impossible(COMMAND_BY_ID["run"], state.situation))
@@ -134,7 +135,7 @@ class Palette:
 
 
 class Timings:
-    """Changes how the rows are shown."""
+    """Changes how rows are shown: their order, the one under the cursor, its detail, the chart and the what-if."""
 
     def __init__(self, app: Shell[Any]) -> None:
         self._app = app
@@ -158,10 +159,10 @@ class Timings:
 
     def what_if(self) -> None:
         """Switch to the next what-if."""
-        from cpugpu_tui.ui.panes.run_answer import next_world
+        from cpugpu_tui.ui.panes.run_answer import next_what_if
 
         state = self._app.state
-        self._app.change(what_if=next_world(state.run, state.what_if))
+        self._app.change(what_if=next_what_if(state.run, state.what_if))
 
     def sort(self) -> None:
         """Sort by the next column."""
@@ -203,8 +204,8 @@ class Leaving:
     ) -> None:  # fmt: skip
         """Stop work with `stop` while `is_busy`; end the app with `leave`, which takes the exit code.
 
-        `question` is the question before work is stopped, the label for not stopping, and the question if the work
-        ends before the answer; `grace_s` is how long to wait for the work to end.
+        `question` has three texts: the question while work runs, the label of the answer that lets it run, and the
+        question once the work has ended. `grace_s` is how long to wait for the work to end.
         """
         self._app, self._is_busy, self._stop, self._leave = app, is_busy, stop, leave
         self._question, self._grace_s = question, grace_s
@@ -225,18 +226,18 @@ class Leaving:
         self._app.push_screen(self._box, decide)
 
     def leave(self, code: int = 0) -> None:
-        """Stop the work, then exit; agents end by themselves what does not stop in time."""
-        if self._app.exit_code is not None and code == 0:
+        """Stop the work, then exit after its end or the grace period; agents that are left end by themselves."""
+        if self._app.exit_code is not None and code == 0:  # leaving already; only a signal changes the code
             return
         self._app.exit_code = code
         if not self._is_busy():
-            self.go_if_asked()
+            self.exit_if_leaving()
             return
         self._stop()
-        self._app.set_timer(self._grace_s, self.go_if_asked)
+        self._app.set_timer(self._grace_s, self.exit_if_leaving)
 
-    def go_if_asked(self, _: object = None) -> None:
-        """Exit if the app is quitting; called when nothing runs any more."""
+    def exit_if_leaving(self, _: object = None) -> None:
+        """Exit if the app is leaving, else correct an open question. Called after the work or the grace period ends."""
         if self._app.exit_code is not None:
             self._leave(self._app.exit_code)
         elif self._box is not None:

@@ -48,7 +48,7 @@ def marked_row(run: RunState, sweep: SweepKey, cursor: str | None) -> Row | None
     return next(reversed(finished_rows(run, sweep)), None)
 
 
-def next_world(run: RunState, now: str) -> str:
+def next_what_if(run: RunState, now: str) -> str:
     """Return the next what-if that a run can answer.
 
     That against one CPU thread is always offered: without its times, the sentence says how to get them.

@@ -82,14 +82,15 @@ class Page(Screen[None]):
     def _keys_line(self) -> Spans:
         """Return the keys that fit, always with the one that leaves the page."""
         keymap = self.state.keymap
-        keys = [(key, does) for key, does in self.page_keys() if does != "scroll" or not self._is_whole]
-        pairs: list[Spans] = [((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text")) for key, does in keys]
-        kept = next((place for place, (_, does) in enumerate(keys) if does in LEAVING), 0)
+        keys = [(key, label) for key, label in self.page_keys() if label != "scroll" or not self._is_whole]
+        pairs: list[Spans] = [((f" {keymap.with_keys(key)}", "key"), (f" {label} ", "text")) for key, label in keys]
+        kept = next((place for place, (_, label) in enumerate(keys) if label in LEAVING), 0)
         while len(pairs) > 1 and sum(map(width_of, pairs)) > self.size.width:
-            last = len(pairs) - 1
-            dropped = last if last != kept else last - 1
-            del pairs[dropped]
-            kept -= dropped < kept
+            if kept == len(pairs) - 1:  # the last one stays, so the one before it goes
+                kept -= 1
+                del pairs[kept]
+            else:
+                pairs.pop()
         return tuple(part for pair in pairs for part in pair)
 
     @property
@@ -180,7 +181,7 @@ class ListPage(WheelMoves, Page, inherit_bindings=False):
         self._in_sight = range(self._top, min(self._top + height, count))
         lines = list(self.page_lines(width))
         self.query_one("#heads", Lines).show([self.list_heads(width)])
-        # As many lines as ever, so that those below stay in place.
+        # Padded to the full height, so that the lines below stay in place.
         self.query_one("#list", Lines).show([*lines[:height], *[()] * (height - len(lines))])
         about, facts = self.query_one("#about", Lines), self.about_lines(width)
         if len(about.lines) != len(facts):
@@ -189,7 +190,7 @@ class ListPage(WheelMoves, Page, inherit_bindings=False):
 
     @property
     def where(self) -> tuple[str, str]:
-        """The place of the cursor, for the title of a list that does not fit: ` 3 of 25`."""
+        """The place of the cursor, such as `3 of 25`, for the title; empty if the whole list is visible."""
         count = self.count()
         return (f"  {self.index + 1:,} of {count:,}" if count > self.height else "", "muted")
 
@@ -220,15 +221,15 @@ T = TypeVar("T")
 
 
 class Box(ModalScreen[T]):
-    """Closes once, even if more keys were typed ahead."""
+    """A box over the open page. It closes once, even if more keys were typed ahead."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close and return the result; do nothing if the box is closed already or covered.
 
-        Textual pops the top screen: a second quick enter closed the main screen, which ended the app. Its `is_current`
-        is also true below a box, where a second enter found that the result had been returned.
+        Textual would pop the top screen, whichever it is: a second quick enter closed the main screen, which ended the
+        app. Its `is_current` does not tell, because it is also true for a screen below a box.
         """
         return super().dismiss(result) if self.app.screen is self else AwaitComplete()
 
@@ -259,7 +260,7 @@ class ConfirmScreen(Box[bool]):
             yield Lines(id="question", classes="keys")
 
     def on_resize(self) -> None:
-        """Write the question."""
+        """Write question and keys for this width."""
         width = min(54, self.size.width - 4)
         is_wide = width_of(self._keys) <= width
         keys = [self._keys] if is_wide else [self._keys[:2], self._keys[2:]]

@@ -36,28 +36,28 @@ class Pen(NamedTuple):
     """The terminal's current style: attributes such as `1` (bold), and colours as their codes."""
 
     attributes: frozenset[str] = frozenset()
-    ink: str = ""
-    ground: str = ""
+    foreground: str = ""
+    background: str = ""
 
     @cache  # noqa: B019 - there are as many pens as a theme has styles
     def after(self, parameters: str) -> Pen:
         """Return the pen after one colour code."""
-        attributes, ink, ground = set(self.attributes), self.ink, self.ground
+        attributes, foreground, background = set(self.attributes), self.foreground, self.background
         codes = iter(parameters.split(";") if parameters else ["0"])
         for code in codes:
             number = int(code or 0)
             if number == 0:
-                attributes, ink, ground = set(), "", ""
+                attributes, foreground, background = set(), "", ""
             elif number in (38, 48):
                 colour = _colour(code, codes)
-                ink, ground = (colour, ground) if number == 38 else (ink, colour)
+                foreground, background = (colour, background) if number == 38 else (foreground, colour)
             elif 30 <= number <= 39 or 90 <= number <= 97:
-                ink = "" if number == 39 else code
+                foreground = "" if number == 39 else code
             elif 40 <= number <= 49 or 100 <= number <= 107:
-                ground = "" if number == 49 else code
+                background = "" if number == 49 else code
             else:
                 attributes.add(code)
-        return Pen(frozenset(attributes), ink, ground)
+        return Pen(frozenset(attributes), foreground, background)
 
     @cache  # noqa: B019 - as above
     def code_from(self, before: Pen) -> str:
@@ -67,20 +67,20 @@ class Pen(NamedTuple):
         return min(self._code(before), self._code(Pen(), "0"), key=len)
 
     def _code(self, before: Pen, first: str = "") -> str:
-        """Return the code that changes another pen into this one, after a first parameter."""
+        """Return the code that changes another pen into this one; `first` is a parameter before it, such as a reset."""
         off = {_OFF[each] for each in before.attributes - self.attributes if each in _OFF}
         if len(off) < len(before.attributes - self.attributes) or {"1", "2"} <= before.attributes | self.attributes:
             before, off, first = Pen(), set(), "0"  # 22 ends both bold and faint
         parts = [first] if first else []
         parts += sorted(off) + sorted(self.attributes - before.attributes)
-        changes = ((self.ink, before.ink, "39"), (self.ground, before.ground, "49"))
+        changes = ((self.foreground, before.foreground, "39"), (self.background, before.background, "49"))
         parts += [new or default for new, old, default in changes if new != old]
         return f"\x1b[{';'.join(parts)}m"
 
     @cache  # noqa: B019 - as above
     def on_blank(self) -> Pen:
         """Return the part of this pen that is visible on a blank."""
-        return self if self.attributes & _ON_BLANKS else Pen(ground=self.ground)
+        return self if self.attributes & _ON_BLANKS else Pen(background=self.background)
 
 
 def _colour(code: str, codes: Iterator[str]) -> str:
@@ -90,7 +90,7 @@ def _colour(code: str, codes: Iterator[str]) -> str:
 
 
 @dataclass
-class Run:
+class Piece:
     """Neighbouring cells that one pen writes."""
 
     row: int
@@ -98,8 +98,8 @@ class Run:
     text: str
     pen: Pen
 
-    def takes(self, row: int, column: int, pen: Pen, blank: bool) -> bool:
-        """Return whether cells at this place can join; blanks show only part of a pen."""
+    def continues_at(self, row: int, column: int, pen: Pen, blank: bool) -> bool:
+        """Return whether cells at this place continue the piece: they follow it, and one pen can write both."""
         if (row, column) != (self.row, self.column + len(self.text)):
             return False
         if pen == self.pen or (blank and pen == self.pen.on_blank()):
@@ -114,7 +114,7 @@ class ScreenMemory:
         self._rows: defaultdict[int, dict[int, tuple[str, Pen]]] = defaultdict(dict)
         self._cursor: tuple[int, int] | None = None
         self._pen = Pen()
-        self._runs: list[Run] = []
+        self._pieces: list[Piece] = []
         self._written: list[str] = []
 
     def forget(self) -> None:
@@ -125,21 +125,21 @@ class ScreenMemory:
     def missing(self, data: str) -> str:
         """Return output with the same result as `data`, and remember the result.
 
-        Data that is not a frame passes unchanged. So does a frame with wide or combining characters, which also clears
-        the memory.
+        Data that is not a frame passes unchanged. So does a frame with wide or combining characters. That frame, and a
+        switch to or from the alternate screen, clears the memory.
         """
         if _NO_FRAME.search(data):
-            if "\x1b[?1049" in data:
+            if "\x1b[?1049" in data:  # the alternate screen
                 self.forget()
             return data
         self._pen = Pen()
         end = self._follow(data)
         if end is None:
-            self._runs.clear()
+            self._pieces.clear()
             self._written.clear()
             self.forget()
             return data
-        self._write_runs()
+        self._write_pieces()
         if end[0] and self._cursor != end:
             self._move(*end)
         self._written.append(Pen().code_from(self._pen))
@@ -148,7 +148,7 @@ class ScreenMemory:
         return text
 
     def _follow(self, data: str) -> tuple[int, int] | None:
-        """Parse a frame and collect the cells that differ. Return its last position, or None if it cannot be parsed."""
+        """Collect the cells of a frame that differ. Return the last position (row 0: unknown); None for wide text."""
         pen = Pen()
         row = column = 0
         reached = (0, 0)
@@ -157,8 +157,8 @@ class ScreenMemory:
                 pen = pen.after(parameters)
             elif kind == "H":
                 row, column = _position(parameters)
-                if (row, column) < reached:  # cells may change twice, in this order
-                    self._write_runs()
+                if (row, column) < reached:  # it goes back, where a cell may change a second time
+                    self._write_pieces()
             elif text:
                 if not row or cell_len(text) != len(text):
                     return None
@@ -172,9 +172,11 @@ class ScreenMemory:
     def _text(self, text: str, row: int, column: int, pen: Pen) -> None:
         cells, blank = self._rows[row], pen.on_blank()
         if column not in cells and column + len(text) - 1 not in cells:
-            # Nothing is known here, as in the first frame and after a resize. Comparing 4,800 cells would take 9 ms.
+            # With both ends unknown, as in the first frame, no cell is compared: comparing 4,800 cells would take 9 ms.
             self._put(row, column, text, blank if text.isspace() else pen)
-            cells.update((place, (sign, blank if sign == " " else pen)) for place, sign in enumerate(text, column))
+            cells.update(
+                (place, (character, blank if character == " " else pen)) for place, character in enumerate(text, column)
+            )
             return
         for place, character in enumerate(text, column):
             cell = (character, blank if character == " " else pen)
@@ -184,34 +186,34 @@ class ScreenMemory:
 
     def _put(self, row: int, column: int, text: str, pen: Pen) -> None:
         blank = text.isspace()
-        if self._runs and self._runs[-1].takes(row, column, pen, blank):
-            run = self._runs[-1]
-            run.text += text
-            run.pen = run.pen if blank else pen
+        if self._pieces and self._pieces[-1].continues_at(row, column, pen, blank):
+            piece = self._pieces[-1]
+            piece.text += text
+            piece.pen = piece.pen if blank else pen
         else:
-            self._runs.append(Run(row, column, text, pen))
+            self._pieces.append(Piece(row, column, text, pen))
 
-    def _write_runs(self) -> None:
-        """Write the runs pen by pen: moving the cursor takes 7 bytes, changing a 24-bit colour 18."""
-        groups: dict[Pen, list[Run]] = {}
-        for run in self._runs:
-            groups.setdefault(run.pen, []).append(run)
-        self._runs.clear()
-        for run in (run for runs in groups.values() for run in runs):
-            if self._cursor != (run.row, run.column) and not self._step_over(run):
-                self._move(run.row, run.column)
-            self._written.append(run.pen.code_from(self._pen) + run.text)
-            self._pen, self._cursor = run.pen, (run.row, run.column + len(run.text))
+    def _write_pieces(self) -> None:
+        """Write the pieces pen by pen: moving the cursor takes 7 bytes, changing a 24-bit colour 18."""
+        groups: dict[Pen, list[Piece]] = {}
+        for piece in self._pieces:
+            groups.setdefault(piece.pen, []).append(piece)
+        self._pieces.clear()
+        for piece in (piece for pieces in groups.values() for piece in pieces):
+            if self._cursor != (piece.row, piece.column) and not self._step_over(piece):
+                self._move(piece.row, piece.column)
+            self._written.append(piece.pen.code_from(self._pen) + piece.text)
+            self._pen, self._cursor = piece.pen, (piece.row, piece.column + len(piece.text))
 
-    def _step_over(self, run: Run) -> bool:
-        """Write the few cells before a run again if its pen has drawn them: that is shorter than moving the cursor."""
+    def _step_over(self, piece: Piece) -> bool:
+        """Write the few cells before a piece again if its pen has drawn them: shorter than moving the cursor."""
         row, column = self._cursor or (0, 0)
-        if row != run.row or run.pen != self._pen or not 0 < run.column - column <= FEW_CELLS:
+        if row != piece.row or piece.pen != self._pen or not 0 < piece.column - column <= FEW_CELLS:
             return False
-        cells, blank = self._rows[row], run.pen.on_blank()
-        known = [cells[place] for place in range(column, run.column) if place in cells]
-        same = [sign for sign, pen in known if pen == run.pen or (sign == " " and pen == blank)]
-        if len(same) < run.column - column:
+        cells, blank = self._rows[row], piece.pen.on_blank()
+        known = [cells[place] for place in range(column, piece.column) if place in cells]
+        same = [character for character, pen in known if pen == piece.pen or (character == " " and pen == blank)]
+        if len(same) < piece.column - column:
             return False
         self._written.append("".join(same))
         return True
@@ -242,12 +244,12 @@ class DiffDriver(BoundedInputDriver):
             super().write(missing)
 
     def process_message(self, message: Message) -> None:
-        """Pass on input; ctrl+c also counts while the event loop is busy."""
+        """Pass on input; report ctrl+c to the signal watch, which obeys a second one even if the app is stuck."""
         if isinstance(message, events.Key) and message.key == "ctrl+c":
             pressed_ctrl_c()
         super().process_message(message)
 
     def forget(self) -> None:
-        """Write everything from now on, because the terminal's content is unknown."""
+        """Write each cell again when it is next drawn, because the terminal's content is unknown."""
         if self._memory is not None:
             self._memory.forget()
