@@ -78,7 +78,7 @@ def test_the_terminals_process_never_has_torch(module):
 
 def test_before_the_first_frame_nothing_is_loaded_that_it_has_no_use_for():
     """Asking `importlib.metadata`, which parses mail, for the person's workloads took 40 ms of it, hashing 4."""
-    own = "from cpugpu_tui.session.own_workloads import offers_installed; assert offers_installed() is not None"
+    own = "from cpugpu_tui.session import own_workloads; assert own_workloads.has_installed_workloads() is not None"
     shown = f"{own}\nimport cpugpu_tui.cli.running.options, cpugpu_tui.ui.app, cpugpu_tui.ui.start"
     assert not modules_after(shown) & {"email", "zipfile", "_hashlib", "msgspec", "_sqlite3", "pynvml"}
 

@@ -9,7 +9,7 @@ from tests.helpers.command_line import FAST, ROOT
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import CaseFinished, CasesChosen, Check
-from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
+from cpugpu_tui.session.own_workloads import OwnWorkloads, has_installed_workloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.workloads import own_files
 from cpugpu_tui.workloads.contract import REGISTRY
@@ -143,7 +143,7 @@ def test_one_bad_file_costs_no_other(gelu, tmp_path):
 def test_installed_packages_are_found_by_their_entry_points(tmp_path, monkeypatch):
     install(tmp_path, "gelu_package", GELU)
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert offers_installed()
+    assert has_installed_workloads()
     (point,) = own_files.installed_points()
     found = load((), lambda _source: None, installed=True)
     assert [(info.name, info.source) for info in found.infos] == [("gelu", "gelu-package (gelu)")]

@@ -28,10 +28,10 @@ def list_workloads(given: opt.Given) -> None:
     import msgspec
 
     from cpugpu_tui.cli.running.options import all_own, say
-    from cpugpu_tui.session.own_workloads import offers_installed
+    from cpugpu_tui.session.own_workloads import has_installed_workloads
     from cpugpu_tui.workloads import PRESETS
 
-    own, refused = all_own(map(str, given.workloads or ()), given.python, installed=offers_installed())
+    own, refused = all_own(map(str, given.workloads or ()), given.python, installed=has_installed_workloads())
     if given.json:
         for preset in (*PRESETS.values(), *own.presets):
             print_json({"kind": "preset", **_plain(preset)})

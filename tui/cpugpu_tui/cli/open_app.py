@@ -34,15 +34,15 @@ def open_app(
     from cpugpu_tui.config import load_config, paths
     from cpugpu_tui.config.parsing import parse_simulation
     from cpugpu_tui.config.settings import resolved
-    from cpugpu_tui.session.own_workloads import offers_installed
+    from cpugpu_tui.session.own_workloads import has_installed_workloads
     from cpugpu_tui.session.request import PlanRequest, usual_starts
     from cpugpu_tui.ui.keys import keymap_of
 
     configured = load_config()
     settings = resolved(configured, os.environ)
-    mnist, asked = settings["mnist"].value, settings["device"].value
+    mnist, devices = settings["mnist"].value, settings["device"].value
     request = PlanRequest(
-        devices=asked if isinstance(asked, tuple) else ("auto",),
+        devices=devices if isinstance(devices, tuple) else ("auto",),
         mnist=paths.absolute(str(mnist)) if mnist else None,
         simulation=None if simulate is None else parse_simulation(simulate),
         starts=usual_starts(os.environ),
@@ -51,13 +51,13 @@ def open_app(
     trace = _trace(replay, request.simulation) if replay is not None else None
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not is_terminal:
-        if theme is not None:
+        if theme is not None:  # in a terminal the app checks it
             from cpugpu_tui.ui.themes import require_theme
 
             require_theme(theme, paths.config_dir() / "themes")
         print_notice("cpugpu-tui: Not in a terminal, so `cpugpu-tui run quick` runs instead of the app.")
     # The interpreter must be known now if it loads workloads. Otherwise the app searches after its first frame.
-    installed = offers_installed()
+    installed = has_installed_workloads()
     if not is_terminal or options.workloads or installed:
         options = replace(options, python=found_python(options.python, options.worker, request.simulation))
     if not is_terminal:
@@ -76,10 +76,10 @@ def open_app(
             ceilings=options.ceilings, mouse=mouse,
         )
     )  # fmt: skip
-    return _left(result)
+    return _finish(result)
 
 
-def _left(result: AppResult) -> int:
+def _finish(result: AppResult) -> int:
     """Print the last run's table, save what is not saved yet, close the history, and return the exit code."""
     from cpugpu_tui.cli.running.saving import as_saved, closing_outbox, save_rest
 
@@ -108,7 +108,7 @@ def open_measured() -> None:
     from cpugpu_tui.ui.app_state import AppOptions
     from cpugpu_tui.ui.start import run_app
 
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # its end then wakes the app, though suspended, and ends it
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the end of this terminal then ends even a suspended app
     given = json.loads(sys.argv[1])
     folder, simulation = Path(given["folder"]), given["simulation"]
     # As many rounds as there may be: each case then lasts for its 5 s on each device.
@@ -122,7 +122,7 @@ def open_measured() -> None:
             ceilings=False,
         )
     )  # fmt: skip
-    sys.exit(_left(result))
+    sys.exit(_finish(result))
 
 
 def open_as_configured() -> int:
@@ -140,7 +140,7 @@ def open_as_configured() -> int:
     simulate = os.environ.get("CPUGPU_SIMULATE")
     variables = {name: f"CPUGPU_{name.upper()}" for name in ("device", "worker", "simulate")}
     if given := {name: variable for name, variable in variables.items() if os.environ.get(variable)}:
-        from cpugpu_tui.config.given import check_variables  # not before the first frame of everybody
+        from cpugpu_tui.config.given import check_variables  # only here, to not delay the first frame
 
         check_variables(given, {"simulate": simulate, **{name: each.value for name, each in settings.items()}})
     text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}

@@ -1,6 +1,6 @@
 """A person's own presets, workloads and code: from their config, their files and installed packages, or typed.
 
-None of their code runs here: an agent loads it and reports its catalogue.
+None of their code runs here: an agent loads it and reports its catalogue. Completions of a typed path are here, too.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class OwnWorkloads(NamedTuple):
     workloads: tuple[WorkloadInfo, ...] = ()
     """As an agent reported them."""
     files: tuple[OwnFile, ...] = ()
-    """The files among their sources."""
+    """Files that were loaded for them."""
     codes: tuple[OwnCode, ...] = ()
     """Code that was typed on this command line."""
-    is_installed: bool = False
+    loads_installed: bool = False
     """Whether agents also load workloads of installed packages."""
 
     @property
     def has_commands(self) -> bool:
-        """Whether a call is a whole process."""
+        """Whether the code is a command, so that each call starts a process."""
         return any(code.argv for code in self.codes)
 
     def words(self) -> tuple[str, ...]:
         """Return the arguments with which an agent loads the same workloads."""
         files = tuple(word for file in self.files for word in (FILE, file.path))
-        return (*files, *([CODE] if self.codes else []), *([INSTALLED] if self.is_installed else []))
+        return (*files, *([CODE] if self.codes else []), *([INSTALLED] if self.loads_installed else []))
 
     def infos(self) -> dict[str, WorkloadInfo]:
         """Return all workloads by name."""
@@ -63,7 +63,7 @@ class OwnWorkloads(NamedTuple):
         """Return a built-in or own preset; None if the name is unknown."""
         return PRESETS.get(name) or next((preset for preset in self.presets if preset.name == name), None)
 
-    def meant_by(self, name: str, workloads: Iterable[str]) -> str:
+    def remedy_for(self, name: str, workloads: Iterable[str]) -> str:
         """Return the remedy for a name that no preset and none of these workloads has."""
         known = {*PRESETS, *(preset.name for preset in self.presets), *workloads}
         parts = name.replace(",", " ").split()
@@ -122,24 +122,24 @@ def learn(
         agents.close()
     built_in = {info.name for info in catalogue()}
     workloads = tuple(info for info in hello.catalogue if info.source and info.name not in built_in)
-    return own._replace(workloads=workloads, files=hello.own_files, is_installed=installed), hello.refused
+    return own._replace(workloads=workloads, files=hello.own_files, loads_installed=installed), hello.refused
 
 
-def offers_installed() -> bool:
+def has_installed_workloads() -> bool:
     """Whether an installed package declares workloads; nothing of it is loaded.
 
     Searching the metadata files for our group takes 2 ms. `importlib.metadata` would take 40 ms before the first
     frame, so it is asked only if the group is found.
     """
-    if not _is_named(GROUP.encode()):
+    if not _may_declare(GROUP.encode()):
         return False
     from cpugpu_tui.workloads.own_files import installed_points
 
     return bool(installed_points())
 
 
-def _is_named(group: bytes) -> bool:
-    """Whether the entry points of any package contain this name, or cannot be searched."""
+def _may_declare(group: bytes) -> bool:
+    """Whether any package names this group in its entry points; True if they cannot be searched."""
     for folder in dict.fromkeys(sys.path):
         if os.path.isfile(folder):
             return True  # an archive: only `importlib.metadata` can look inside
@@ -147,8 +147,8 @@ def _is_named(group: bytes) -> bool:
             names = os.listdir(folder or os.curdir)
         except OSError:  # `sys.path` usually names an archive of the standard library that does not exist
             continue
-        facts = (name for name in names if name.lower().endswith("-info"))  # .dist-info, .egg-info, EGG-INFO
-        if any(_holds(os.path.join(folder, name, "entry_points.txt"), group) for name in facts):
+        metadata = (name for name in names if name.lower().endswith("-info"))  # .dist-info, .egg-info, EGG-INFO
+        if any(_holds(os.path.join(folder, name, "entry_points.txt"), group) for name in metadata):
             return True
     return False
 
@@ -164,17 +164,17 @@ def _holds(path: str, text: bytes) -> bool:
 # ------------------------------------------------------------------ code completion
 
 
-MOST = 200
+MOST_COMPLETIONS = 200
 """Most completions; a folder may hold any number of files."""
 
-LONGEST_FILE = 300_000
+LONGEST_FILE_BYTES = 300_000
 """Bytes of a file that is parsed at a key press: 0.2 s. Functions of longer ones are not offered."""
 
 _PATH, _NAME = r"[^\s:()\[\]{}'\"=,;]*", r"[\w.]*"
 
 
 def completions(text: str) -> list[str]:
-    """Return what a path typed so far may become: folders, Python files, then `file.py:function`."""
+    """Return what a path typed so far may become: Python files and folders, or after a colon the file's functions."""
     path, colon, name = text.partition(":")
     if not re.fullmatch(_PATH, path) or not re.fullmatch(_NAME, name):
         return []
@@ -185,7 +185,7 @@ def completions(text: str) -> list[str]:
         found = _functions(home_path(path), facts.st_mtime_ns, facts.st_size) if path.endswith(".py") else ()
     except OSError:
         return []
-    return [f"{path}:{each}" for each in found if each.startswith(name)][:MOST]
+    return [f"{path}:{each}" for each in found if each.startswith(name)][:MOST_COMPLETIONS]
 
 
 def _files(path: str) -> list[str]:
@@ -196,27 +196,29 @@ def _files(path: str) -> list[str]:
             found = [(each.name, each.is_dir()) for each in entries if each.name.startswith(start)]
     except (OSError, ValueError):
         return []
-    # Hidden files are offered once their dot is typed, as in a shell.
+    # Names that begin with a dot or underscore are offered once that is typed, like hidden files in a shell.
     names = sorted((is_folder, name) for name, is_folder in found if start or not name.startswith((".", "_")))
     return [
         os.path.join(folder, name) + ("/" if is_folder else ":")
         for is_folder, name in names
         if re.fullmatch(_PATH, name) and name != "__pycache__" and (is_folder or name.endswith(".py"))
-    ][:MOST]
+    ][:MOST_COMPLETIONS]
 
 
 @lru_cache(maxsize=32)
 def _functions(path: str, _changed_ns: int, size_bytes: int) -> tuple[str, ...]:
     """Return the functions at the top of a file, in its order; those that begin with an underscore come last.
 
+    `_changed_ns` and `size_bytes` are there so that a changed file is read again.
+
     Raises:
         OSError: the file cannot be read.
     """
-    if size_bytes > LONGEST_FILE or not os.path.isfile(path):
+    if size_bytes > LONGEST_FILE_BYTES or not os.path.isfile(path):
         return ()
     with open(path, "rb") as file:
-        source = file.read(LONGEST_FILE)
-    from cpugpu_tui.workloads.python_text import parsed  # see `infos`
+        source = file.read(LONGEST_FILE_BYTES)
+    from cpugpu_tui.workloads.python_text import parsed  # not before the app's first frame
 
     try:
         body = parsed(source)

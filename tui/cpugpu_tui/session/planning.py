@@ -155,7 +155,7 @@ def find_preset(name: str, own: OwnWorkloads, known: dict[str, model.WorkloadInf
     if preset is None and name in known:
         return Preset(name, (Part(name, known[name].sizes),), known[name].summary)
     if preset is None:
-        raise FieldError("names", f"Unknown preset or workload {name!r}.", own.meant_by(name, known))
+        raise FieldError("names", f"Unknown preset or workload {name!r}.", own.remedy_for(name, known))
     for part in preset.parts:
         if part.workload not in known:
             raise FieldError(

@@ -1,4 +1,4 @@
-"""Typed code as a workload: the setup makes inputs, the statement is the step. Only an agent runs it."""
+"""Code that a person typed, as a workload: the setup makes inputs, the statement is the step. Only an agent runs it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def on_host(function: Callable[..., Any]) -> Any:
 
 
 def with_captured(function: Callable[..., Any], callers: tuple[FunctionType, ...] = ()) -> Any:
-    """Return a function as a torch module whose parameters and buffers are what it uses; itself if that is nothing.
+    """Return a torch module that calls a function and holds the tensors and modules that the function uses.
 
-    Such a module is placed, copied and converted like any other.
+    They are then placed, copied and converted with the module. A function that uses none is returned itself.
     """
     if not isinstance(function, FunctionType) or not (values := captured(function, callers)):
         return function
@@ -82,11 +82,11 @@ def captured(function: FunctionType, callers: tuple[FunctionType, ...] = ()) -> 
     """
     import torch
 
-    code, spaces = function.__code__, function.__globals__
-    found = {name: spaces[name] for name in names_in(code) if name in spaces}
+    code, global_values = function.__code__, function.__globals__
+    found = {name: global_values[name] for name in names_in(code) if name in global_values}
     seen = (*callers, function)
     for name, value in found.items():  # what the functions beside it use
-        if isinstance(value, FunctionType) and value.__globals__ is spaces and value not in seen:
+        if isinstance(value, FunctionType) and value.__globals__ is global_values and value not in seen:
             found[name] = with_captured(value, seen)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -118,12 +118,12 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value, memo)
 
 
-SEEDS = 2
-"""Sets of inputs for each size. Rounds take them in turn, so that a result which was kept is found out."""
+INPUT_SETS = 2
+"""Sets of inputs for each size. Rounds take them in turn, so that code which caches its result is found out."""
 
 
 class CodeInputs(tuple[Any, ...]):
-    """What the statement of one size takes, in order, with the statement and other numbers for the same tensors."""
+    """The statement's arguments for one size. Also holds the statement, and all sets of numbers for these arguments."""
 
     function: Callable[..., Any]
     sets: tuple[tuple[Any, ...], ...]
@@ -147,7 +147,7 @@ class CodeWorkload(Workload):
         self.code = code
         self.name = code.name
         self._given: dict[str, Any] = {}
-        """Names that the code finds beside those of the harness."""
+        """Name → the function that was typed, its `inputs`, and what `call_of` needs; empty for a statement."""
         own = caller_code(code) or CallerCode()
         self._values_at = own.values_at
         function, inputs = own.function, own.inputs
@@ -158,20 +158,22 @@ class CodeWorkload(Workload):
         if function is not None:
             function = on_host(function)
             names = (*(name for name, _ in code.lets), *own.values)
-            used = all_names(*compiled(code)[:2])
+            parts = compiled(code)
+            used = all_names(parts.setup, parts.lets)
             statement, setup = call_of(code.statement, function, inputs, names, used)
             code = replace(code, statement=statement, setup=(*code.setup, *setup))
             self._given = {FUNCTION: function, INPUTS: inputs, AS_ARGUMENTS: as_arguments}
         self._compiled = compiled(replace(code, target=()))
         self._outlines: dict[tuple[int, int], Outline | None] = {}
+        """By size and bytes of an element: nothing else of the dtype matters."""
         self.makes_tensors = False
-        """Whether the statement runs with its device as torch's default one."""
+        """Whether the statement makes tensors without naming a device, so that its device must be torch's default."""
 
     # ------------------------------------------------------------------ what the harness asks for
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> CodeInputs:
-        """Run the setup on the host once for each set of inputs; return the first set, in the statement's order."""
-        first, *others = (self.made(n, dtype, generator.initial_seed() + number) for number in range(SEEDS))
+        """Run the setup on the host once for each set of inputs; return the first. Sets `draws` and `makes_tensors`."""
+        first, *others = (self.made(n, dtype, generator.initial_seed() + number) for number in range(INPUT_SETS))
         first.sets = tuple(map(tuple, (first, *others)))
         itemsize_bytes = itemsize_of(dtype)
         outline = self.outline(n, itemsize_bytes) or self._tried_out(n, itemsize_bytes, first)
@@ -195,12 +197,12 @@ class CodeWorkload(Workload):
         for name in taken:  # functions of the setup take their models along
             if getattr(space[name], "__globals__", None) is space:
                 space[name] = with_captured(space[name])
-        made = sorted(name for name in taken if holds_tensors(space[name]))
-        for name in made:  # a set-up may make them on a GPU, and copies start in host memory
+        names = sorted(name for name in taken if holds_tensors(space[name]))
+        for name in names:  # a setup may make them on a GPU, and copies start in host memory
             if any(each.device.type == "cuda" for each in tensors(space[name])):
                 space[name] = moved(space[name], "cpu")
-        made += [DEVICE] if DEVICE in self._compiled.names else []
-        return CodeInputs.of((space[name] for name in made), self._compiled.function(tuple(made), space), ())
+        names += [DEVICE] if DEVICE in self._compiled.names else []  # the last, which `place` replaces
+        return CodeInputs.of((space[name] for name in names), self._compiled.function(tuple(names), space), ())
 
     def _space(self, n: int) -> dict[str, Any]:
         """Return the names that the setup starts with; libraries are imported only if the code names them."""
@@ -243,7 +245,7 @@ class CodeWorkload(Workload):
 
     @property
     def is_placed_plainly(self) -> bool:
-        """Whether its inputs are all there is to place: no name of a device among them."""
+        """Whether `place` does nothing but copy the inputs: the statement names no device and needs no default one."""
         return not self.makes_tensors and DEVICE not in self._compiled.names
 
     @property
@@ -256,7 +258,7 @@ class CodeWorkload(Workload):
     def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
         """Fill the inputs with the next set of numbers, in place: the tensors stay, what they hold changes."""
         assert isinstance(placed, CodeInputs)
-        refill(placed, (placed.turn + 1) % SEEDS)
+        refill(placed, (placed.turn + 1) % INPUT_SETS)
 
     def is_compiled(self, variant: str) -> bool:
         """Return whether the harness compiles the step of a variant."""
@@ -312,7 +314,7 @@ def on_default_device(function: Callable[..., Any], device: str) -> Callable[...
 
 
 def itemsize_of(dtype: torch.dtype) -> int:
-    """Return the bytes of an element: shapes and bytes of a statement depend on nothing else of its dtype."""
+    """Return the bytes of an element."""
     import torch
 
     return torch.finfo(dtype).bits // 8

@@ -1,4 +1,4 @@
-"""All built-in workloads, by name."""
+"""All registered workloads, by name: the built-in ones, and a person's own where they are loaded."""
 
 from __future__ import annotations
 

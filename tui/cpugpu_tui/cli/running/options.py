@@ -17,7 +17,7 @@ from cpugpu_tui.config.paths import absolute
 from cpugpu_tui.errors import UsageError, code_not_typed, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.names import FILE, INSTALLED
-from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
+from cpugpu_tui.session.own_workloads import OwnWorkloads, has_installed_workloads, learn, named_files
 from cpugpu_tui.session.request import PlanRequest
 
 if TYPE_CHECKING:  # the app's first frame need not wait for them
@@ -38,7 +38,7 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
         own, refused = learn(own, paths, python, installed=False)
         refuse(refused)
     # Load packages only for a name that is still unknown, so that a broken package fails no other run.
-    if _lacks(request, own) and (python is not None or offers_installed()):
+    if _lacks(request, own) and (python is not None or has_installed_workloads()):
         own, refused = learn(own, paths, python, installed=True)
         say(refused)
     return request._replace(own=own)
@@ -88,7 +88,7 @@ def words_for(plan: model.Plan, files: Iterable[str], number: int | None = None)
     from cpugpu_tui.workloads import catalogue
 
     built_in = {info.name for info in catalogue()}
-    if not plan.own_files and {case.workload for case in plan.cases} - built_in and offers_installed():
+    if not plan.own_files and {case.workload for case in plan.cases} - built_in and has_installed_workloads():
         return (*words, INSTALLED)
     return words
 
