@@ -96,7 +96,7 @@ def test_a_suspension_or_an_import_restarts_the_limit_of_an_answer():
             messages=messages, _signalling=nullcontext(), _ended=SimpleNamespace(is_set=lambda: True),
         )  # fmt: skip
         interrupt(agent)
-        AgentProcess._look_for_answer(agent, 60.0)
+        AgentProcess._on_answer_limit(agent, 60.0)
     assert restarted == [60.0, 60.0]
 
 

@@ -89,7 +89,7 @@ def test_an_exit_code_that_is_no_signal_is_a_number():
 
 def test_a_shell_of_another_machine_reports_a_signal_as_128_and_its_number():
     there = host_start(Host("n1", "local"), (), {}, lambda: None, 20.0)
-    assert [there.seen_here(code) for code in (0, 1, 128, 129, 137, 255)] == [0, 1, 128, -1, -9, 255]
+    assert [there.as_subprocess(code) for code in (0, 1, 128, 129, 137, 255)] == [0, 1, 128, -1, -9, 255]
 
 
 def test_suspended_agents_stand_still_and_go_on(agents, agent):

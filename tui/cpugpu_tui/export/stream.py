@@ -176,7 +176,7 @@ def _device_result(
             for name, samples in times.samples.items()
             if samples
         },
-        (*times.marks, *(() if times.is_start_settled else (UNSETTLED_CODE,))),
+        (*times.marks, *(() if times.has_settled else (UNSETTLED_CODE,))),
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
         **(dict.fromkeys(LEADS) if alone is None else _leads(state, alone)),

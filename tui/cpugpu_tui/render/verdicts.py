@@ -94,7 +94,7 @@ def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
 
 def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
     """Return the marks of a row on one device, including `UNSETTLED`."""
-    return (*device_marks(row, times), *(() if times.is_start_settled else (UNSETTLED,)))
+    return (*device_marks(row, times), *(() if times.has_settled else (UNSETTLED,)))
 
 
 def row_marks(run: RunState, row: Row) -> list[str]:
@@ -104,7 +104,7 @@ def row_marks(run: RunState, row: Row) -> list[str]:
 
 def _disturbances(run: RunState, row: Row) -> list[str]:
     marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
-    unsettled = [UNSETTLED] if any(not times.is_start_settled for times in row.times.values()) else []
+    unsettled = [UNSETTLED] if any(not times.has_settled for times in row.times.values()) else []
     return [*marks, *unsettled, *([] if row.saved else [UNSAVED]),
             *([NOT_RECORDED] if lacks_recorded(run, row) else [])]  # fmt: skip
 

@@ -18,8 +18,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-import cpugpu_tui.workloads as catalogue
-from cpugpu_tui import model
+from cpugpu_tui import model, workloads
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES, MOST_BYTES
 from cpugpu_tui.simulation.laws import (
@@ -76,7 +75,7 @@ class SimulatedTimer:
         return self._threads
 
     def on_one_thread(self, op: SimulatedOperation) -> SimulatedOperation | None:
-        """Return the same operation on one thread."""
+        """Return the same operation on one thread; None if it uses one already."""
         is_one = not self.device.is_cpu or self._threads == 1
         return None if is_one else replace(op, case=replace(op.case, threads=1))
 
@@ -85,13 +84,13 @@ class SimulatedTimer:
         self._threads = case.threads or 2
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
-        costs = catalogue.case_costs(case)
+        costs = workloads.case_costs(case)
         if costs.memory_bytes > MOST_BYTES:
             raise out_of_memory(self.device.name, costs.memory_bytes, self.device.memory_bytes or MOST_BYTES)
         laws, name, is_cpu = self._laws, self.device.name, self.device.is_cpu
-        factor, tiles = run_factor(laws, name, case), catalogue.case_costs(tiled(laws, case))
+        factor, tiles = run_factor(laws, name, case), workloads.case_costs(tiled(laws, case))
         work_ns = cpu_work_ns(laws, case, costs) if is_cpu else gpu_factor(laws, name) * gpu_work_ns(laws, case, tiles)
-        if catalogue.is_compiled(case):
+        if workloads.is_compiled(case):
             work_ns *= COMPILED_SHARE
         return SimulatedOperation(case, factor * work_ns, costs.bytes_moved, factor)
 
@@ -103,12 +102,12 @@ class SimulatedTimer:
         self._clock.advance(cold_ns)
         before_launch = self._clock.now_ns
         self._launch(op)
-        printed = self._clock.now_ns - before_launch
+        launch_ns = self._clock.now_ns - before_launch
         self._synchronize()
-        synced = self._clock.now_ns - before_launch
+        synced_ns = self._clock.now_ns - before_launch
         singles: dict[str, tuple[float, ...]] = {}
         if self._machine.operations(op.case):
-            singles |= {model.AS_WRITTEN: (printed,), model.SYNCED: (synced,)}
+            singles |= {model.AS_WRITTEN: (launch_ns,), model.SYNCED: (synced_ns,)}
         if self._process_is_cold:
             singles[model.COLD_START] = (self._clock.now_ns - started,)
         self._process_is_cold = False
@@ -140,7 +139,7 @@ class SimulatedTimer:
         return self._mean_ns(op, calls)
 
     def _mean_ns(self, op: SimulatedOperation, calls: int) -> float:
-        """Let calls that are alike pass at once; one by one, they took two thirds of a run's CPU time."""
+        """Return the mean virtual time of calls. Equal ones pass at once: one by one took 2/3 of a run's CPU time."""
         started, left = self._clock.now_ns, calls
         while left and (left == calls or self._slow_calls):
             self._launch(op)
@@ -175,7 +174,7 @@ class SimulatedTimer:
 
         Empty on the CPU, and for workloads that are copies themselves.
         """
-        if self.device.is_cpu or not catalogue.find(op.case.workload).has_end_to_end:
+        if self.device.is_cpu or not workloads.find(op.case.workload).has_end_to_end:
             return {}
         to_gpu_ns, back_ns = (
             op.run_factor * transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in (2 / 3, 1 / 3)
@@ -193,12 +192,12 @@ class SimulatedTimer:
         return {model.PAGEABLE: tuple(samples), model.H2D_PAGEABLE: (to_gpu_ns,) * count}
 
     def overheads(self, op: SimulatedOperation) -> dict[str, tuple[float, ...]]:
-        """Return the times of the parts of a call; empty on the CPU. Copying a result back includes a synchronise."""
+        """Return the times of a call's parts; empty on the CPU or without a sound event clock. D2H includes a wait."""
         if self.device.is_cpu or not self._is_clock_sound:
             return {}
         sync_ns = op.run_factor * self._laws.sync_ns
         found: dict[str, tuple[float, ...]] = {model.SYNCHRONISE: (sync_ns,), model.DEVICE_WARM: (self._work_ns(op),)}
-        if catalogue.find(op.case.workload).has_end_to_end:
+        if workloads.find(op.case.workload).has_end_to_end:
             copy_ns = op.run_factor * transfer_ns(self._laws, op.bytes_moved / 3, pinned=False)
             found[model.D2H_PAGEABLE] = (sync_ns + copy_ns,)
         self._clock.advance(sum(value for values in found.values() for value in values))
@@ -213,7 +212,7 @@ class SimulatedTimer:
         return self._machine.clocks.of(self.device).is_sound
 
     def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
-        """Return the kernel times of single calls; launches are hidden if a backlog can hide them."""
+        """Return the kernel times of single calls; none without a sound event clock, or if launches take too long."""
         if not self.device.is_cpu and not self._is_clock_sound:
             return DeviceSamples(())
         if not self.device.is_cpu and self._laws.launch_ns > SPIN_CAP_NS:
@@ -265,7 +264,7 @@ class SimulatedMachine:
         self.shared_drift = Drift(laws.shared_drift, laws.drift_rho, f"{laws.seed}/drift")
         self._had_half: set[str] = set()
         self.planted = PlantedWatch(laws, self.clock)
-        self.watch: Watch = self.planted
+        self.watch: Watch = self.planted  # the name that every machine has
         cpu = model.Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
             model.Device(f"cuda:{i}", gpu_label(laws, i), f"GPU-SIM{i}", GPU_MEMORY_BYTES, simulated=True)
@@ -351,7 +350,7 @@ class SimulatedMachine:
 
     def operations(self, case: model.Case) -> int:
         """Return 1 for a workload of a paper, whose simulated clock times one bare call; 0 for others."""
-        return int(catalogue.find(case.workload).as_written is not None)
+        return int(workloads.find(case.workload).as_written is not None)
 
     def has_whole_clock(self, case: model.Case) -> bool:
         """Return False: the simulated paper's clock times only the call."""
@@ -376,7 +375,7 @@ class SimulatedMachine:
     def compile(self, operation: SimulatedOperation, device: str, *_: object) -> model.CodeCompiled:
         """Return the planted cost; `load` has made the work shorter."""
         self.clock.advance(COMPILE_NS)
-        eager = next(iter(catalogue.find(operation.case.workload).steps()))
+        eager = next(iter(workloads.find(operation.case.workload).steps()))
         return model.CodeCompiled(case=operation.case.key, device=device, elapsed_ns=COMPILE_NS, variant=eager)
 
     def check_later_call(self, operation: SimulatedOperation) -> None:

@@ -20,7 +20,7 @@ from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, sl
 
 ROUND_METRICS = (model.PAGEABLE, model.PINNED, model.DEVICE)
 """Metrics besides latency that are compared between devices, round by round."""
-Metrics = Mapping[str, Mapping[int, float]]
+MetricRounds = Mapping[str, Mapping[int, float]]
 """Metric → round index → median of that round, ns."""
 
 ENOUGH_FOR_TAILS = 200
@@ -39,7 +39,7 @@ class DeviceTimes:
     """Metric → all raw samples so far, ns."""
     other_round_ns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     """`PAGEABLE`, `PINNED`, `DEVICE` → round index → median of that round, ns."""
-    later: Mapping[int, Metrics] = field(default_factory=dict)
+    later: Mapping[int, MetricRounds] = field(default_factory=dict)
     """Further start of the process → metric → round index → median of that round, ns. All else is of the first."""
     earlier: tuple[Mapping[str, float], ...] = ()
     """Earlier starts of the process in the history, oldest first: metric → ns."""
@@ -53,7 +53,7 @@ class DeviceTimes:
     throttled_ns: Mapping[str, float] = field(default_factory=dict)
     """Throttle reason → its time within half-rounds, ns."""
     watched_ns: float = 0.0
-    """Length of the half-rounds with these counters, ns; 0 if the driver has none."""
+    """Length of the half-rounds whose throttle reasons were counted, ns; 0 if the driver has no counters."""
     mark_counts: Mapping[str, int] = field(default_factory=dict)
     """Mark → number of half-rounds with it."""
     powers_mw: Sequence[float] = ()
@@ -87,10 +87,10 @@ class DeviceTimes:
         """Sum of the kernel times of one call, ns."""
         return self.kernels.elapsed_ns if self.kernels is not None else None
 
-    def rounds_under(self, what_if: WhatIf, rounds: Metrics) -> Mapping[int, float]:
+    def rounds_under(self, what_if: WhatIf, rounds: MetricRounds) -> Mapping[int, float]:
         """Return this GPU's times under a what-if, from its rounds of each metric.
 
-        Those of warm kernels are the cold ones times the quotient of both, which is measured once.
+        Warm kernels are timed only once, so their rounds are the cold ones times warm / cold.
         """
         cold_ns, warm_ns = self.median_ns(model.DEVICE), self.median_ns(model.DEVICE_WARM)
         if what_if.metric == model.DEVICE_WARM and cold_ns and warm_ns:
@@ -98,7 +98,7 @@ class DeviceTimes:
         return gpu_rounds(what_if, rounds)
 
     @property
-    def is_start_settled(self) -> bool:
+    def has_settled(self) -> bool:
         """Whether the latency settled during warm-up; True if unknown."""
         return self.calibrated is None or self.calibrated.stable
 
@@ -109,7 +109,7 @@ class DeviceTimes:
 
     @slot_cached_property
     def latency_ns(self) -> float | None:
-        """Latency: median of the rounds, ns."""
+        """Latency as `median_ns` gives it, ns."""
         return self.median_ns(model.LATENCY)
 
     def median_ns(self, metric: str) -> float | None:
@@ -143,7 +143,7 @@ class DeviceTimes:
         return tuple(clean)
 
     def with_edge(self, event: model.MachineRead) -> DeviceTimes:
-        """Add the readings of one side of the case, and a mark if other processes use the GPU."""
+        """Add the readings of one side of the case, and a mark if others use the GPU; or the waits for a core."""
         if event.edge == model.CORES:
             return replace(self, cores=_without_samples(event.cores))
         found = company([(event.processes, event.readings.get("memory_used_bytes", model.Reading(None, "not-asked")))])
@@ -160,11 +160,12 @@ class DeviceTimes:
             samples[metric] = samples.get(metric, ()) + tuple(values)
         rounds = dict(self.round_ns)
         latency = event.samples.get(model.LATENCY)
-        if latency and event.round_index > 0:
+        is_round = event.round_index > 0  # 0: taken once, before the rounds
+        if latency and is_round:
             rounds[event.round_index] = median(latency)
         others = dict(self.other_round_ns)
         for name in ROUND_METRICS:
-            if event.samples.get(name) and event.round_index > 0:
+            if event.samples.get(name) and is_round:
                 others[name] = {**others.get(name, {}), event.round_index: median(event.samples[name])}
         counts = dict(self.mark_counts)
         for mark in event.marks:
@@ -183,7 +184,7 @@ class DeviceTimes:
         )  # fmt: skip
 
     def _with_later(self, event: model.DeviceSampled) -> DeviceTimes:
-        """Add a half-round of a further start, unless its threads lacked a core: other starts are a result then."""
+        """Add a half-round of a further start; skip it if its threads lacked a core, because there are other starts."""
         if event.round_index <= 0 or model.NO_CORE in event.marks:
             return self
         metrics: dict[str, Mapping[int, float]] = dict(self.later.get(event.start, {}))
@@ -201,30 +202,33 @@ class DeviceTimes:
             calibrated=replace(known, case=intern(known.case), device=intern(known.device)) if known else None,
             samples=Series(self.samples), round_ns=Numbers(self.round_ns),
             other_round_ns=Rounds(self.other_round_ns) if self.other_round_ns else NOTHING,
-            later=self.later,
             clocks_mhz=_in_array(self.clocks_mhz), end_clocks_mhz=_in_array(self.end_clocks_mhz),
             powers_mw=_in_array(self.powers_mw), mark_counts=self.mark_counts or NOTHING,
             throttled_ns=self.throttled_ns or NOTHING, edges=edges or NOTHING,
         )  # fmt: skip
 
 
-prime(DeviceTimes("cpu"))
+prime(DeviceTimes("cpu"))  # later ones then take less memory
 
 
 def compared(
-    cpu: DeviceTimes, gpu: DeviceTimes, others: Correlation, gpu_rounds: Callable[[Metrics], Mapping[int, float]]
+    cpu: DeviceTimes, gpu: DeviceTimes, others: Correlation, rounds_of: Callable[[MetricRounds], Mapping[int, float]]
 ) -> Comparison | None:
-    """Compare two devices in all starts that timed both; `gpu_rounds` makes the GPU's rounds from its metrics."""
+    """Compare two devices in all starts that timed both; a recorded GPU, which has starts of its own, in all of each.
+
+    `others` is the correlation of rounds in other cases; `rounds_of` makes the GPU's rounds from its metrics.
+    """
     if gpu.device == model.RECORDED:
         metrics = [{model.LATENCY: gpu.round_ns, **gpu.other_round_ns}, *gpu.later.values()]
         on_cpu = [cpu.round_ns, *(each.get(model.LATENCY, {}) for each in cpu.later.values())]
         known_ns = [each[model.LATENCY] for each in cpu.earlier if model.LATENCY in each]
-        return compare_apart(on_cpu, [gpu_rounds(each) for each in metrics], others, known_ns)
-    own = gpu_rounds({model.LATENCY: gpu.round_ns, **gpu.other_round_ns})
+        return compare_apart(on_cpu, [rounds_of(each) for each in metrics], others, known_ns)
+    own = rounds_of({model.LATENCY: gpu.round_ns, **gpu.other_round_ns})
     both = [start for start in cpu.later if start in gpu.later]
-    later = [(cpu.later[start].get(model.LATENCY, {}), gpu_rounds(gpu.later[start])) for start in both]
+    later = [(cpu.later[start].get(model.LATENCY, {}), rounds_of(gpu.later[start])) for start in both]
+    # An earlier start has one time for each metric, which counts as its only round.
     past = [[{name: {1: ns} for name, ns in each.items()} for each in times.earlier] for times in (cpu, gpu)]
-    pairs = [(on_cpu.get(model.LATENCY, {}), gpu_rounds(on_gpu)) for on_cpu, on_gpu in zip(*past, strict=False)]
+    pairs = [(on_cpu.get(model.LATENCY, {}), rounds_of(on_gpu)) for on_cpu, on_gpu in zip(*past, strict=False)]
     return compare(cpu.round_ns, own, others, later, earlier_spread(start_logs(pairs)))
 
 

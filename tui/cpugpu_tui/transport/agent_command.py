@@ -61,7 +61,7 @@ class Start:
             f"Cannot start the interpreter {self.name!r}: {error.strerror}.", "Choose another one with --python PATH."
         )
 
-    def seen_here(self, exit_code: int) -> int:
+    def as_subprocess(self, exit_code: int) -> int:
         """Return an exit code as `subprocess` reports it: a shell reports a signal as 128 + its number."""
         return 128 - exit_code if self.host is not None and 128 < exit_code < 192 else exit_code
 

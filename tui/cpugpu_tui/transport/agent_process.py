@@ -31,7 +31,7 @@ ANSWER_LIMIT_S = 60.0
 waits for ever if the driver hangs."""
 
 SILENT_S, IMPORT_S = 3, 15
-"""Seconds after which a start is reported: of an interpreter that has sent nothing, and of one that imports torch."""
+"""How long a start may take before it is reported: without any output, and while the interpreter imports torch."""
 
 LOAD_LIMIT_S = 60.0
 """How long a person's workload file may take to load. torch is imported already, but its other imports may be slow."""
@@ -56,15 +56,18 @@ class AgentProcess:
         self._words: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._last_lines = agent_output.LastLines()
         self._loading = ""
-        self._deadline: threading.Timer | None = None
+        self._loading_limit: threading.Timer | None = None
         self._answer_limit: threading.Timer | None = None
-        self._is_overdue = False
-        self._is_reached = self._is_late = False
+        self._is_loading_late = False
+        self._is_reached = self._is_start_late = False
         self.is_ready = False
         """Whether it has said hello."""
-        self._is_fed, self._is_awaited, self._restarts_limit = not start.feed, False, False
+        self._is_fed, self._is_awaited = not start.feed, False
+        self._restarts_limit = False
+        """Whether the time limit for an answer begins again when it is reached."""
         self._waiting_since_s = self._beaten_s = time.monotonic()
         self._ended, self._is_started = threading.Event(), threading.Event()
+        """`_is_started` is set by the hello, or by the end."""
         # Reentrant: a signal handler may interrupt the thread that holds it, and take it again.
         self._signalling = threading.RLock()
         try:
@@ -122,9 +125,9 @@ class AgentProcess:
             self._process.stdin.close()  # type: ignore[union-attr]
 
     def _watch_start(self) -> None:
-        """Report a start on this machine that takes long, and end it at its limit. Nothing is written before a hello.
+        """Wait for the hello of an agent on this machine; report a start that takes long, and end it at its limit.
 
-        A process that was suspended meanwhile (ctrl+z) has waited for one second only.
+        It counts seconds that it waited, so that a suspension of this process (ctrl+z) counts as one second.
         """
         is_told = False
         for waited_s in range(1, math.ceil(self._start.hello_limit_s) + 1):
@@ -134,7 +137,7 @@ class AgentProcess:
                 is_told = True
                 limit = f"{self._start.hello_limit_s:g} s"
                 self._start.on_wait(f"Waiting for {self._start.name} to answer, at most {limit}.")
-        self._is_late = True
+        self._is_start_late = True
         self._terminate(at_once=True)
 
     def _write(self, data: bytes) -> None:
@@ -151,7 +154,7 @@ class AgentProcess:
         if beat_s is None or not self.alive:
             return
         if not self.is_ready and now_s - self._waiting_since_s > self._start.hello_limit_s:
-            self._is_late = True
+            self._is_start_late = True
             self._terminate(at_once=True)
         elif self._is_fed and now_s - self._beaten_s >= beat_s and self._words.empty():
             self._beaten_s = now_s
@@ -217,7 +220,7 @@ class AgentProcess:
             if not agent_output.has_ended(self._process.pid):
                 error = error or self._guard.cut_off("closed its stdout but did not exit")
                 self._terminate(at_once=True)
-            code = self._start.seen_here(self._reap())
+            code = self._start.as_subprocess(self._reap())
             error = self._take(output.rest(), events) if error is None else error
         self._conclude(code, error or self._fault, is_cut_off=bool(events.partial))
 
@@ -237,7 +240,7 @@ class AgentProcess:
 
     def _take_lines(self, chunk: bytes, events: LineReader) -> None:
         self._guard.read(len(chunk))
-        for line in events.feed(chunk):
+        for line in events.feed(chunk):  # which drops lines that are too long, also after the last whole one
             self._guard.dropped(events.dropped_lines)
             self._take_line(line)
         self._guard.dropped(events.dropped_lines)
@@ -270,7 +273,7 @@ class AgentProcess:
         self._end_answer_limit()
         gone = agent_output.AgentExited(code, self._last_lines())
         if error is None:
-            error = self._start.host_failure(gone, Progress(self._is_reached, self.is_ready, self._is_late))
+            error = self._start.host_failure(gone, Progress(self._is_reached, self.is_ready, self._is_start_late))
         if error is None and self._start.host is not None and is_cut_off:  # on this machine somebody may have killed it
             error = self._guard.cut_off()
         if error is None and loading:
@@ -283,6 +286,7 @@ class AgentProcess:
     def _deliver(self, event: Event | None) -> None:
         if event is None:
             return
+        # Read no further than the session can follow, so that memory stays bounded.
         while (
             self.messages.qsize() > agent_output.WAITING_EVENTS
             and self.alive
@@ -292,7 +296,7 @@ class AgentProcess:
         if isinstance(event, WorkloadsLoading):
             if not self.is_ready:
                 self._watch_loading(event.source)
-            else:  # the import of a plan's function, which the session limits: the driver has not been asked yet
+            else:  # a plan's function is imported, which the session limits; the answer can come only after that
                 self._restarts_limit = True
                 self.messages.put(event)
             return
@@ -310,7 +314,7 @@ class AgentProcess:
     def _await_answer(self, limit_s: float) -> None:
         """Start the time limit for the answer to the plan. Suspending it (ctrl+z) or an import restarts the limit."""
         self._restarts_limit = False
-        self._answer_limit = timer = threading.Timer(limit_s, self._look_for_answer, (limit_s,))
+        self._answer_limit = timer = threading.Timer(limit_s, self._on_answer_limit, (limit_s,))
         timer.daemon = True
         timer.start()
 
@@ -320,7 +324,7 @@ class AgentProcess:
             self._answer_limit.cancel()  # its thread would live on for the whole limit
             self._answer_limit = None
 
-    def _look_for_answer(self, limit_s: float) -> None:
+    def _on_answer_limit(self, limit_s: float) -> None:
         if not self._is_awaited or not self.alive:
             return
         if self._restarts_limit:
@@ -335,21 +339,21 @@ class AgentProcess:
 
     def _watch_loading(self, source: str) -> None:
         """Start the time limit for loading a person's file; an empty `source` ends it."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        if self._loading_limit is not None:
+            self._loading_limit.cancel()
+            self._loading_limit = None
         self._loading = source
         if source:
-            self._deadline = threading.Timer(LOAD_LIMIT_S, self._give_up_loading)
-            self._deadline.daemon = True
-            self._deadline.start()
+            self._loading_limit = threading.Timer(LOAD_LIMIT_S, self._give_up_loading)
+            self._loading_limit.daemon = True
+            self._loading_limit.start()
 
     def _give_up_loading(self) -> None:
-        self._is_overdue = True
+        self._is_loading_late = True
         self._terminate(at_once=True)
 
     def _not_loaded(self, source: str, gone: agent_output.AgentExited) -> UsageError:
-        if self._is_overdue:
+        if self._is_loading_late:
             return UsageError(f"Loading {source} took over {LOAD_LIMIT_S:g} s.", "Only define workloads in this file.")
         return UsageError(
             f"The agent {gone.manner} while loading {source}.", "Only define workloads in this file, and run none."

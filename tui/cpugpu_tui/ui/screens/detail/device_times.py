@@ -265,7 +265,7 @@ def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs:
 def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
     """Return marks and their effect; marked half-rounds always count."""
     lines: list[Spans] = []
-    if not times.is_start_settled:
+    if not times.has_settled:
         lines += paragraph("~ warm-up did not settle to 1 % before its limit", width, "warn")
     for sentence in reason_lines(times):
         lines += paragraph(f"{sentence[0].upper()}{sentence[1:]}", width, "warn" if times.is_starved else "text")
