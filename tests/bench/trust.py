@@ -26,7 +26,7 @@ from cpugpu_tui.state.folding import folded
 CASES = int(os.environ.get("BENCH_TRIALS", "1000"))
 SIZES = (7, 20)
 """Sizes of a search: the grid of `quick`, the most of any search."""
-FEW = (2, 3, 4, 5)
+FEW = (2, 3, 4, 5, 6, 9)
 DEVICES = ("cpu", "cuda:0")
 SIMULATED = "simulated"
 
