@@ -240,7 +240,7 @@ def test_the_python_examples_of_the_docs_run(cpugpu, monkeypatch, capsys):
         monkeypatch.setenv(name, value)
     exec(example, {"__name__": "__main__"})
     answer, crossing, *rows = capsys.readouterr().out.splitlines()
-    assert answer.startswith("SIMULATED: no number here was measured. The GPU wins from n ≈")
+    assert answer.startswith("SIMULATED: your code was not timed. No number here was measured. The GPU wins from n ≈")
     assert len(rows) == 2
     shown = float(answer.partition("n ≈ ")[2].split()[0])
     assert float(crossing.split()[0]) == pytest.approx(shown, rel=0.01)

@@ -114,7 +114,7 @@ def test_a_time_limit_that_leaves_no_verdict_says_so(compared):
     full = compared[0].found
     short = compare_series(*(replace(side, runs=side.runs[:1]) for side in (full.base, full.new)))
     assert Comparison.of(short, Played((), full.base)).answer.startswith(
-        "SIMULATED: no number here was measured. Too few runs for 6 of 6 verdicts"
+        "SIMULATED: your code was not timed. No number here was measured. Too few runs for 6 of 6 verdicts"
     )
 
 

@@ -55,7 +55,9 @@ def module(tmp_path, monkeypatch):
 def test_the_answer_has_point_bracket_and_rows(searched):
     low, high = searched.bracket
     assert low <= searched.point <= high
-    assert searched.answer.startswith("SIMULATED: no number here was measured. The GPU wins from n ≈")
+    assert searched.answer.startswith(
+        "SIMULATED: your code was not timed. No number here was measured. The GPU wins from n ≈"
+    )
     sizes = [row.size for row in searched.rows]
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[-1]) == (16, 2048)
@@ -121,7 +123,7 @@ def test_without_matplotlib_the_plot_says_how_to_get_it(searched, monkeypatch, w
 @pytest.mark.parametrize("what", ["x @ x", lambda x: x @ x])
 def test_no_process_is_said_to_have_run_simulated_code(what):
     found = time_on(what, 8, let=SQUARE, simulate=FAST)
-    assert found.receipt == (found.where,) == ("Simulated: your code did not run.",)
+    assert found.receipt == (found.where,) == ("Simulated: your code was not timed.",)
 
 
 @pytest.mark.usefixtures("agents_here")

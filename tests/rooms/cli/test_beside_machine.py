@@ -145,13 +145,19 @@ def test_of_200_hosts_three_failed_checks_come_first(cpugpu, tmp_path, hosts):
     lines = done.out.splitlines()
     assert [line.split()[1] for line in lines[1:-1]] in (["n017:", "n155:", "n101:"], ["n017:", "n101:", "n155:"])
     assert any(line.startswith("warn n101: gpu.pcie: GPU 0: gen 4 x8, of at most gen 4 x16. ") for line in lines)
-    assert "On 197 of the other 199, no check failed or warned." in lines[-1]
+    assert lines[-1] == "1 of 200 hosts failed. Checks failed or warned on 2 of the other 199."
     assert 'cpugpu_check{host="n101",check="gpu.pcie",verdict="warn"} 1.0' in metrics.read_text()
     told = cpugpu.here("fleet", "doctor", *MANY, "--json").objects
     assert {each["host"] for each in told[:3]} == {"n017", "n101", "n155"}
     del hosts["n017"]
     hosts["n155"] = {}
-    assert cpugpu.here("fleet", "doctor", *MANY).code == EXIT_OK  # a warning is no failure
+    done = cpugpu.here("fleet", "doctor", *MANY)
+    assert done.code == EXIT_OK  # a warning is no failure
+    assert done.out.splitlines()[-1] == "200 hosts answered. Checks failed or warned on 1 of 200."
+    hosts.clear()
+    assert (
+        cpugpu.here("fleet", "doctor", *MANY).out.splitlines()[-1] == "200 hosts answered. No check failed or warned."
+    )
 
 
 def test_a_label_of_a_metric_ends_no_line_and_no_quote():

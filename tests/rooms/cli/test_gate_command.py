@@ -30,6 +30,15 @@ def five_runs(tmp_path_factory):
     return made
 
 
+def test_other_work_than_the_baseline_s_is_refused_before_anything_is_timed(based):
+    for command in (("gate",), ("fleet", "gate", "-w", "n1", "--launcher", "local")):
+        done = based.here(*command, "softmax", "--simulate", SIMULATED, code=EXIT_USAGE)
+        assert "Baseline main (runs 1-5) of matmul has no timed case of softmax." in done.err
+    based.here("run", "softmax", "--size", "16", "--simulate", SIMULATED, "--repeat", "5", code=EXIT_OK)
+    assert based.here("gate", "quick", "--baseline", "latest", code=EXIT_USAGE).err.count("quick") == 2, "a search"
+    assert len(based.here("history", "--json").objects) == 10
+
+
 def test_a_new_baseline_is_shown_with_its_runs_also_as_json(based, words):
     words(based.here("baseline", "other", "latest").out)
     (made,) = based.here("baseline", "other", "latest", "--json").objects

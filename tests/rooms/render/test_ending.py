@@ -14,7 +14,7 @@ DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
 LIMITED = PlanRequest(("matmul",), find_crossover=True, max_seconds=5.0)
 
 
-def ended(request, *, skipped=0, chosen=(), status="done"):
+def ended(request, *, skipped=0, chosen=(), status="done", took_s=4.5):
     """A search over its coarse grid and these sizes, whose last `skipped` cases were not reached."""
     plan = build_plan(request)
     further = tuple(Case("matmul", size, variant=plan.cases[0].variant) for size in chosen)
@@ -25,7 +25,7 @@ def ended(request, *, skipped=0, chosen=(), status="done"):
         events += [*timed(case), CaseFinished(case=case.key)]
     for case in cases[len(cases) - skipped :]:
         events.append(CaseFailed(case=case.key, kind="skipped", message="Not reached within the time."))
-    return folded([*events, RunFinished(status=status)])
+    return folded([*events, RunFinished(status=status, wall_ns=int(took_s * 1e9))])
 
 
 def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):
@@ -55,6 +55,7 @@ def test_many_cases_that_were_not_reached_are_one_sentence_and_no_rows(words):
 def test_what_came_to_its_own_end_says_nothing():
     narrow = ended(LIMITED, chosen=(63, 66, 68, 209, 227))
     assert cut_short(narrow) == ""
+    assert cut_short(ended(LIMITED, took_s=3.0)) == "", "it had time left"
     assert cut_short(ended(PlanRequest(("matmul",), find_crossover=True))) == ""
     assert cut_short(ended(PlanRequest(("matmul",), sizes="50,100", max_seconds=5.0))) == ""
     assert cut_short(ended(LIMITED, status="stopped")) == ""

@@ -22,7 +22,7 @@ from cpugpu_tui.compare.in_turn import Played, code_sides, duet_plan, play
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.render.comparison import code_answer, percent_text, placebo_lines, summary
-from cpugpu_tui.render.gpus import SIMULATED
+from cpugpu_tui.render.gpus import simulated_words
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import pair_words
 from cpugpu_tui.session.typed_code import with_names_of_both
@@ -143,8 +143,8 @@ class Comparison(Rows):
     def of(cls, found: SeriesComparison, played: Played) -> Comparison:
         """Return the comparison that a duet gave."""
         moved = bool(found.placebo_moved)
-        mark = [SIMULATED] if found.base.runs[0].simulated else []
-        answer = " ".join([*mark, *(placebo_lines(found) if moved else code_answer(found) or summary(found))])
+        mark = simulated_words(found.base.runs[0])
+        answer = mark + " ".join(placebo_lines(found) if moved else code_answer(found) or summary(found))
         return cls(answer, moved, tuple(played.notices), tuple(row for each in found.judged for row in _rows(each)),
                    found)  # fmt: skip
 

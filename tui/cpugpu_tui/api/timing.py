@@ -30,7 +30,7 @@ from cpugpu_tui.model import Event, Plan, typed_name
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
 from cpugpu_tui.render.curves import charts
-from cpugpu_tui.render.gpus import SIMULATED
+from cpugpu_tui.render.gpus import simulated_words
 from cpugpu_tui.render.receipts import caller_lines, code_lines, run_receipt
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.render.sentences import cut_short, heading, notes
@@ -227,7 +227,7 @@ def _leave() -> None:
 
 
 OWN_PROCESS = "Ran in a process of its own."
-NOWHERE = "Simulated: your code did not run."
+NOWHERE = "Simulated: your code was not timed."
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class Result(Rows):
         """Return the result of a finished run."""
         change = next((each.resident.crossover for each in report(run).answered), None)
         where = NOWHERE if run.simulated else next(iter(caller_lines(run)), OWN_PROCESS)
-        mark = SIMULATED if run.simulated else ""
+        mark = simulated_words(run).rstrip()
         ended = (run.finished.message, run.finished.remedy) if run.finished is not None else ()
         return cls(
             answer=" ".join(filter(None, (mark, *answer_lines(run), *map(in_python, ended)))),
@@ -311,7 +311,7 @@ class Result(Rows):
         axes = axes_for(axes)
         for _, chart in charts(self.run)[:1]:
             draw(axes, chart)
-        answer = self.answer.removeprefix(f"{SIMULATED} ").partition(". ")[0].rstrip(".")
+        answer = self.answer.removeprefix(simulated_words(self.run)).partition(". ")[0].rstrip(".")
         answer = f"SIMULATED: {answer}" if self.run.simulated else answer
         axes.set_title(answer, parse_math=False, wrap=True, fontsize="medium", loc="left", pad=36)
         return axes

@@ -131,11 +131,14 @@ def _standing_data(found: Standing | None) -> dict[str, Any]:
 SIMULATED = "SIMULATED: no number here was measured."
 """The mark of simulated runs."""
 
+SIMULATED_OWN = "SIMULATED: your code was not timed. No number here was measured."
+"""The mark of those of a person's own code."""
+
 
 def simulated_words(run: RunState | MeasuredRun) -> str:
     """Return the mark of a simulated run, with a space after it; nothing for a measured one."""
-    own = ", and your code was not timed" if run.plan.codes or run.plan.own_files else ""
-    return f"{SIMULATED[:-1]}{own}. " if run.simulated else ""
+    is_own = run.plan.codes or run.plan.own_files
+    return (f"{SIMULATED_OWN} " if is_own else f"{SIMULATED} ") if run.simulated else ""
 
 
 def beside_words(run: RunState) -> str:

@@ -236,12 +236,25 @@ def cut_short(run: RunState) -> str:
         skipped += sum(row.status == "skipped" for row in rows)
         name = f"{work_name(sweep)} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
-        brackets = [] if plan.beside else _wide_brackets(sweep_in(run, sweep), plan.search, start)
+        brackets = (
+            [] if plan.beside or not _reached_limit(run) else _wide_brackets(sweep_in(run, sweep), plan.search, start)
+        )
         wide += [f"{name}{bracket}" for bracket in brackets]
     parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
     named = f"brackets still wide: {', '.join(wide)}"
     parts += [named if len(wide) <= MOST_NAMED else f"{len(wide)} brackets are still wide"] if wide else []
     return f"The time limit ended the search early: {'; '.join(parts)}." if parts else ""
+
+
+LIMIT_REACHED = 0.8
+"""Share of its time limit after which a search leaves out sizes that would take too long."""
+
+
+def _reached_limit(run: RunState) -> bool:
+    """Whether a finished run took about as long as it was allowed to. A search also ends when its sizes are decided."""
+    if run.plan.max_seconds is None or run.run is None or run.finished is None:
+        return True
+    return run.finished.wall_ns - run.run.wall_ns >= LIMIT_REACHED * 1e9 * run.plan.max_seconds
 
 
 def _wide_brackets(sweep: SweepReport, search: Search, start: int) -> list[str]:

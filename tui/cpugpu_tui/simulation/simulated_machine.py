@@ -37,10 +37,12 @@ from cpugpu_tui.simulation.laws import (
     transfer_ns,
 )
 from cpugpu_tui.simulation.simulated_events import SimulatedEvents, VirtualClock
+from cpugpu_tui.timing.own_code import raised_by
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, out_of_memory
 from cpugpu_tui.timing.timers.event_clock import EventClocks
 from cpugpu_tui.workloads import Report
+from cpugpu_tui.workloads.code_workload import run_once
 
 COMPILE_NS = 2e9
 """Cost of compiling a case on one device, ns."""
@@ -59,8 +61,7 @@ class SimulatedTimer:
         self._clock = machine.clock
         self._device_free_ns = 0.0
         self._run_factor = 1.0
-        self._process_is_cold = True
-        self._threads = 2
+        self._process_is_cold, self._threads = True, 2
         deviation = self._laws.cpu_drift if device.is_cpu else self._laws.gpu_drift
         self._drift = Drift(deviation, self._laws.drift_rho, f"{self._laws.seed}/drift/{device.name}")
         self._throttling = random.Random(f"{self._laws.seed}/throttling/{device.name}")
@@ -255,12 +256,11 @@ class SimulatedMachine:
     """A simulated CPU and its GPUs."""
 
     def __init__(self, plan: model.Plan) -> None:
-        self.simulation = plan.simulation or model.Simulation()
+        self.simulation = laws = plan.simulation or model.Simulation()
         self._wanted = plan.devices
         self._codes = {code.name for code in plan.codes}
         self.clock = VirtualClock(self.simulation.pace)
         self.random = random.Random(self.simulation.seed)
-        laws = self.simulation
         self.shared_drift = Drift(laws.shared_drift, laws.drift_rho, f"{laws.seed}/drift")
         self._had_half: set[str] = set()
         self.planted = PlantedWatch(laws, self.clock)
@@ -273,9 +273,9 @@ class SimulatedMachine:
         self.found = (cpu, *gpus)
         self.devices: tuple[model.Device, ...] = self.wanted(plan.devices)
         self.no_gpu: str | None = None if gpus else "The simulated machine has no GPU: CPU results only."
-        wrong = laws.event_clock
         # A clock that is wrong on purpose must not be covered by a remembered one.
-        self.clocks = EventClocks(() if wrong else plan.known_clocks, lambda _device: SimulatedEvents(wrong))
+        known = () if laws.event_clock else plan.known_clocks
+        self.clocks = EventClocks(known, lambda _device: SimulatedEvents(laws.event_clock))
         self._timers = {device.name: SimulatedTimer(device, self) for device in self.found}
 
     def open(self) -> None:
@@ -311,17 +311,17 @@ class SimulatedMachine:
         self._had_half.add(device)
 
     def make_inputs(self, case: model.Case) -> None:
-        """Check the event clocks, like a real machine; simulated work needs no inputs."""
+        """Check the event clocks, like a real machine, and once that own code runs; simulated work needs no inputs."""
         self.check_clocks()
+        if self.devices[0].is_cpu:
+            run_once(case)
 
     def check(self, case: model.Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> model.Check:
         """Return a perfect match, or raise the planted mismatch."""
         against = "float64 on the CPU" if exact else "cpu"
         if case.size == self.simulation.mismatch_size:
-            raise CaseError(
-                "mismatch", f"The results differ by 0.5 of their scale against {against} (allowed: 0.001).",
-                "Do not trust the times of this case; report the mismatch.",
-            )  # fmt: skip
+            raise CaseError("mismatch", f"The results differ by 0.5 of their scale against {against} (allowed: 0.001).",
+                            "Do not trust the times of this case; report the mismatch.")  # fmt: skip
         return model.Check(against, 0.0, 1e-3)
 
     def gauge(self, device: str) -> SimulatedGauge:
@@ -369,8 +369,8 @@ class SimulatedMachine:
 
     def examine(self, operation: SimulatedOperation, device: str) -> model.CodeTraced | None:
         """Return one planted operator for a person's own code."""
-        is_own = operation.case.workload in self._codes
-        return model.CodeTraced(case=operation.case.key, device=device, operators=1) if is_own else None
+        traced = model.CodeTraced(case=operation.case.key, device=device, operators=1)
+        return traced if operation.case.workload in self._codes else None
 
     def compile(self, operation: SimulatedOperation, device: str, *_: object) -> model.CodeCompiled:
         """Return the planted cost; `load` has made the work shorter."""
@@ -385,8 +385,8 @@ class SimulatedMachine:
         """Return nothing: simulated calls have no lines."""
 
     def explain(self, error: Exception | SystemExit, case: model.Case) -> CaseError:
-        """Return the failure row for the planted exception."""
-        return CaseError("error", f"{type(error).__name__}: {error}.", "The row's detail page shows the last lines.")
+        """Return the failure row for own code that does not run, or for the planted exception."""
+        return raised_by(error, case)
 
     def plant_faults(self, size: int) -> None:
         """Crash, hang or raise if the size asks for it."""

@@ -133,8 +133,8 @@ def measure(
             raise _StopRequested
         if is_late():
             raise UnfitError(
-                f"{gauge.device.name} was not measured within {effort.limit_s:.1f} s.",
-                "Measure it in full with cpugpu-tui machine --measure.",
+                f"The peak rates of {gauge.device.name} were not measured within {effort.limit_s:.1f} s.",
+                "Measure them in full: `cpugpu-tui machine --measure`.",
             )
         if effort.limit_s is None:  # 20 gaps would be a third of a quick calibration
             emit(model.Progressed(case="", device=gauge.device.name, phase=model.CALIBRATION, note=step))

@@ -10,16 +10,20 @@ import resource
 import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import CoroutineType, GeneratorType
 from typing import Any
 
+import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.machine.processes import children, kill_children
-from cpugpu_tui.model import CodeTraced, OwnCode
+from cpugpu_tui.model import Case, CodeTraced, OwnCode
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import Operation
+from cpugpu_tui.timing.timers.timed_operation import OWN, Operation
+from cpugpu_tui.timing.torch_devices import first_line, sentence
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, refill
 from cpugpu_tui.workloads.containers import combined, copied, fill, numbers, tensors
 from cpugpu_tui.workloads.operators import Operators, memory_of, put_back, watched_operators
+from cpugpu_tui.workloads.own_code import place_of
 
 SAMPLED = 4096
 """Numbers of a result that are kept to be compared with those of later calls."""
@@ -32,6 +36,21 @@ LAZY = (GeneratorType, CoroutineType, map, filter, zip)
 def refused(message: str, remedy: str) -> CaseError:
     """Return the refusal of code whose times would be wrong."""
     return CaseError("refused", message, remedy)
+
+
+def raised_by(error: Exception | SystemExit, case: Case) -> CaseError:
+    """Return the failure of a case whose workload raised, with the place in own code and what to do."""
+    where, remedy = "", "Correct the workload, or leave out this case."
+    workload = catalogue.find(case.workload)
+    if isinstance(workload, OWN):
+        codes = (workload.code, *workload.code.sides)
+        where, remedy = next(filter(None, (place_of(error, each) for each in codes)), ""), "Correct the code."
+        if isinstance(error, NameError) and error.name and not workload.code.target:
+            make = f"{error.name} in --setup"
+            remedy = f"Make {make}, for example --setup '{error.name} = torch.rand(n, n)'."
+            if find_spec(error.name) is not None:
+                remedy = f"Import or make {make}, for example --setup 'import {error.name}'."
+    return CaseError("error", f"{where}{type(error).__name__}: {sentence(first_line(error))}", remedy)
 
 
 def examine(

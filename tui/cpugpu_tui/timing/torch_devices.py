@@ -12,9 +12,14 @@ from cpugpu_tui.machine.nvml.calls import has_nvidia_gpu
 from cpugpu_tui.model import Device, place
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Return the first line of an exception's text, at most 200 characters."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def sentence(text: str) -> str:
+    """Return a library's message with a full stop, because a remedy follows."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def resolve(wanted: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:

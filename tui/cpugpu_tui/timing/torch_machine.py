@@ -21,7 +21,7 @@ from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.device_readings import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.host_watch import HostWatch
-from cpugpu_tui.timing.own_code import check_later_call, examine
+from cpugpu_tui.timing.own_code import check_later_call, examine, raised_by
 from cpugpu_tui.timing.own_lines import profile_lines
 from cpugpu_tui.timing.result_check import check_results, check_sides, examine_side
 from cpugpu_tui.timing.timers import Announce, CaseError, Gauge, Singles, Stopwatch, Timer, Watch, Watcher, unannounced
@@ -30,12 +30,11 @@ from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_m
 from cpugpu_tui.timing.timers.event_clock import CudaEvents, EventClocks
 from cpugpu_tui.timing.timers.gpu_link import GpuLink
 from cpugpu_tui.timing.timers.overheads import SettledClock
-from cpugpu_tui.timing.timers.timed_operation import OWN, Operation, time_written
-from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve, synchronizer, tensors_in
+from cpugpu_tui.timing.timers.timed_operation import Operation, time_written
+from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve, sentence, synchronizer, tensors_in
 from cpugpu_tui.workloads import Report, Setting, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import as_inputs
-from cpugpu_tui.workloads.own_code import place_of
 from cpugpu_tui.workloads.two_implementations import TwoImplementations
 
 EXACT_FLOPS = 4e10
@@ -273,14 +272,7 @@ class TorchMachine:
             )
         if isinstance(error, CpuGpuError):
             return CaseError("error", error.message, error.remedy)
-        where, remedy = "", "Correct the workload, or leave out this case."
-        workload = catalogue.find(case.workload)
-        if isinstance(workload, OWN):
-            codes = (workload.code, *workload.code.sides)
-            where, remedy = next(filter(None, (place_of(error, each) for each in codes)), ""), "Correct the code."
-            if isinstance(error, NameError) and error.name and not workload.code.target:
-                remedy = f"Make {error.name} in --setup, for example --setup '{error.name} = torch.rand(n, n)'."
-        return CaseError("error", f"{where}{type(error).__name__}: {sentence(text)}", remedy)
+        return raised_by(error, case)
 
     def _out_of_memory(self, case: model.Case, *, on_gpu: bool) -> CaseError:
         import torch
@@ -307,11 +299,6 @@ def set_device(name: str) -> None:
     import torch
 
     torch.cuda.set_device(name)
-
-
-def sentence(text: str) -> str:
-    """Return a library's message with a full stop, because a remedy follows."""
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 # ------------------------------------------------------------------ commands

@@ -30,7 +30,18 @@ def test_a_simulated_run_of_code_that_is_only_outlined_does_not_say_that_it_was_
     (tmp_path / "own.py").write_text(f"def f(n): open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     done = cpugpu.here("time", f"{tmp_path}/own.py:f", "--n", "64", "--simulate", FAST)
     assert (tmp_path / "ran").exists(), "with shapes alone, to count its operations"
-    assert done.out.startswith("SIMULATED: no number here was measured, and your code was not timed.")
+    assert done.out.startswith("SIMULATED: your code was not timed. No number here was measured.")
+
+
+def test_simulated_code_that_cannot_run_has_no_times(cpugpu):
+    array = ("--setup", "x = np.random.rand(n)", "--n", "64,256", "--simulate", FAST)
+    assert "GPU is" in cpugpu.here("time", "np.dot(x, x)", *array, code=EXIT_OK).out, (
+        "it runs on numbers, not on shapes"
+    )
+    done = cpugpu.here("time", "json.dumps(x @ x)", *array, code=EXIT_CASES_FAILED)
+    assert done.out.count("NameError: name 'json' is not defined.") == 2
+    assert "--setup 'import json'" in done.out
+    assert "GPU is" not in done.out
 
 
 def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu):

@@ -67,7 +67,7 @@ def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpu
 def test_two_variants_are_named_and_their_command_is_repeated(cpugpu):
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-variant", "compiled", "--n", "64",
                        "--simulate", SIMULATED, "--max-seconds", "0.01")  # fmt: skip
-    marked = "SIMULATED: no number here was measured, and your code was not timed. "
+    marked = "SIMULATED: your code was not timed. No number here was measured. "
     assert done.out.startswith(f"{marked}NEW default (run 2) against OLD compiled (run 1)"), done.err
     assert "TOO FEW RUNS" in done.out
     assert "Placebo" not in done.out, "one pair tells nothing"

@@ -14,6 +14,7 @@ from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.quantities import count_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet.running import Seen
@@ -112,12 +113,20 @@ def doctor(given: HealthGiven) -> None:
     else:
         for line in finding_lines(found):
             _tell(line)
-        clean = len(answered) - len({host for host, finding in found if finding.verdict in ("fail", "warn")})
-        others = f"On {clean} of the other {len(answered)}, no check failed or warned."
-        _tell(f"{len(failed)} of {len(seen.state.hosts)} hosts failed. {others}")
+        troubled = len({host for host, finding in found if finding.verdict in ("fail", "warn")})
+        _tell(_summary(len(failed), len(answered), troubled))
     _write(given.metrics, doctor_gauges(seen.state, found))
     is_bad = any(each.finding.verdict == "fail" for each in found)
     raise typer.Exit(seen.exit_code(is_bad=is_bad, failed=failed))
+
+
+def _summary(failed: int, answered: int, troubled: int) -> str:
+    """Return how many hosts failed, and on how many of the others a check did."""
+    count = failed + answered
+    hosts = f"{failed} of {count} hosts failed." if failed else f"{count_of(count, 'host')} answered."
+    others = f"{'the other ' if failed else ''}{answered}"
+    checks = f"Checks failed or warned on {troubled} of {others}." if troubled else "No check failed or warned."
+    return f"{hosts} {checks}" if answered else hosts
 
 
 def finding_lines(found: Iterable[HostFinding]) -> list[str]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 from cpugpu_tui import errors
@@ -104,7 +105,7 @@ def gate_plan(request: GateRequest, base: Series, own: OwnWorkloads) -> Plan:
     A search would choose other sizes. Instead, the cases run that all runs of the baseline have.
 
     Raises:
-        UsageError: a name is unknown, or no case is in all runs of the baseline's search.
+        UsageError: a name is unknown, or the runs of the baseline share no case with each other or with the plan.
     """
     saved_plan = base.runs[-1].plan
     # The simulated noise needs a new seed. With the old one the new series would be a copy of the baseline.
@@ -115,19 +116,36 @@ def gate_plan(request: GateRequest, base: Series, own: OwnWorkloads) -> Plan:
             scale=saved_plan.scale, own=own,
         )  # fmt: skip
         made = build_plan(asked)
+        _require_shared(made, base)
         return made if made.search is None else _fixed(made, base)
     plan = replace(saved_plan, simulation=simulation, gaps=False, ceilings=(), turns=0, is_repeat=False, clocks=())
     return plan if plan.search is None else _fixed(plan, base)
 
 
+def _require_shared(plan: Plan, base: Series) -> None:
+    """Refuse a plan without a case of the baseline, before minutes of running. A search has its sweeps, not its sizes.
+
+    Raises:
+        UsageError: see `gate_plan`.
+    """
+    part = attrgetter("key" if plan.search is None else "sweep")
+    timed = {part(case.case) for run in base.runs for case in run.cases.values() if case.median_ns}
+    if timed.isdisjoint(map(part, plan.cases)):
+        raise errors.UsageError(
+            f"{base.text.capitalize()} of {base.runs[-1].name} has no timed case of {plan.name}.",
+            f"Leave {plan.name} out to run the baseline's plan, or name a baseline of it with --baseline.",
+        )
+
+
 def _fixed(plan: Plan, base: Series) -> Plan:
     """Return the plan of a search with fixed sizes."""
-    enough = min(GATE_RUNS, len(base.runs))
+    enough, sweeps = min(GATE_RUNS, len(base.runs)), {case.sweep for case in plan.cases}
     cases = {key: case for run in base.runs for key, case in run.cases.items()}
     common = [
         case.case
         for key, case in cases.items()
-        if sum(run.cases[key].status == "ok" for run in base.runs if key in run.cases) >= enough
+        if case.case.sweep in sweeps
+        and sum(run.cases[key].status == "ok" for run in base.runs if key in run.cases) >= enough
     ]
     if not common:
         raise errors.UsageError(
