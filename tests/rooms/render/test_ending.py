@@ -56,6 +56,8 @@ def test_what_came_to_its_own_end_says_nothing():
     narrow = ended(LIMITED, chosen=(63, 66, 68, 209, 227))
     assert cut_short(narrow) == ""
     assert cut_short(ended(LIMITED, took_s=3.0)) == "", "it had time left"
+    survey = PlanRequest(("survey",))
+    assert [bool(cut_short(ended(survey, took_s=seconds))) for seconds in (4.5, 279.0)] == [False, True]
     assert cut_short(ended(PlanRequest(("matmul",), find_crossover=True))) == ""
     assert cut_short(ended(PlanRequest(("matmul",), sizes="50,100", max_seconds=5.0))) == ""
     assert cut_short(ended(LIMITED, status="stopped")) == ""

@@ -52,7 +52,8 @@ def test_a_run_without_that_content_does_not(text):
     ("text", "value", "remedy"),
     [("gpuu:h200", "gpuu:", "gpu:"), ("foo:bar", "foo:", "text:foo:bar"), ("n>x", "'x'", "n>1000"),
      ("n>", "n>", "n>1000"), ("n>1.5", "1.5", "n>1000"), ("dtype:int8", "int8", "bfloat16"),
-     ("status:odd", "odd", "stopped"), ("date:today", "today", "date:2026"), ("gpu:", "gpu:", "gpu:h200"),
+     ("status:odd", "odd", "stopped"), ("date:today", "today", "date:2026"), ("date:2026-13", "2026-13", "day"),
+     ("gpu:", "gpu:", "gpu:h200"),
      ("speedup>3", "speedup>3", "n>1000"), ("date:٢٠٢٦", "٢٠٢٦", "date:2026"), (f"n>{10**40}", "too large", "sizes")],
 )  # fmt: skip
 def test_a_wrong_filter_is_told_its_value_and_what_to_write(text, value, remedy):

@@ -252,9 +252,12 @@ LIMIT_REACHED = 0.8
 
 def _reached_limit(run: RunState) -> bool:
     """Whether a finished run took about as long as it was allowed to. A search also ends when its sizes are decided."""
-    if run.plan.max_seconds is None or run.run is None or run.finished is None:
-        return True
-    return run.finished.wall_ns - run.run.wall_ns >= LIMIT_REACHED * 1e9 * run.plan.max_seconds
+    plan = run.plan
+    of_search = plan.search.limit_s if plan.search is not None else None
+    limits = [each for each in (plan.max_seconds, of_search) if each is not None]
+    if not limits or run.run is None or run.finished is None:
+        return False
+    return run.finished.wall_ns - run.run.wall_ns >= LIMIT_REACHED * 1e9 * min(limits)
 
 
 def _wide_brackets(sweep: SweepReport, search: Search, start: int) -> list[str]:

@@ -285,7 +285,7 @@ def _status(value: str) -> Condition:
 
 
 def _date(value: str) -> Condition:
-    if re.fullmatch(r"[0-9]{1,4}(-[0-9]{0,2}){0,2}", value) is None:
+    if re.fullmatch(r"[0-9]{1,4}(-([01]?|0[1-9]|1[0-2])(-([0-3]?|[0-2][0-9]|3[01]))?)?", value) is None:
         raise UsageError(f"Invalid date {_short(value)!r}.", "Write a day, month or year, for example date:2026-01-31.")
     return lambda run: _day(run).startswith(value)
 
