@@ -152,8 +152,8 @@ def _in_sentence(answer, size):
         at = re.match(r"at ([\d,]+[MG]?)", place)
         if at and number(at[1]) == size:
             return winner
-        start = re.search(r"from (?:\w+ )*(?:[≈=≤] )?([\d,]+[MG]?)(?: [a-z]+)*(?: \([\d,MG]+–([\d,MG]+)\))?", place)
-        end = re.search(r"to (?:\w+ )*(?:[≈=] )?([\d,]+[MG]?)(?: [a-z]+)*(?: \(([\d,MG]+)–[\d,MG]+\))?", place)
+        start = re.search(r"from (?:[a-z]+ )*(?:[≈=≤] )?([\d,]+[MG]?)(?: [a-z]+)*(?: \([\d,MG]+–([\d,MG]+)\))?", place)
+        end = re.search(r"to (?:[a-z]+ )*(?:[≈=] )?([\d,]+[MG]?)(?: [a-z]+)*(?: \(([\d,MG]+)–[\d,MG]+\))?", place)
         least = number(start[2] or start[1]) if start else 0
         most = number(end[2] or end[1]) if end else math.inf
         if (start or end) and least <= size <= most:
