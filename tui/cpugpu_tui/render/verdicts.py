@@ -25,7 +25,7 @@ from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
 from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.recorded_gpu import INTERPOLATED, NOT_RECORDED, lacks_recorded, sizes_near
+from cpugpu_tui.state.recorded_gpu import INTERPOLATED, NOT_RECORDED, lacks_recorded, neighbouring_sizes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.transfer import link_of
@@ -139,7 +139,7 @@ def mark_lines(run: RunState, where: Callable[[Sequence[Row]], str] = lambda _: 
 
 
 def _near_words(run: RunState, row: Row) -> str:
-    near = ",".join(map(str, sizes_near(run, row)))
+    near = ",".join(map(str, neighbouring_sizes(run, row)))
     return f" The nearest recorded sizes to {row.case.size:,} are taken with --size {near}." if near else ""
 
 

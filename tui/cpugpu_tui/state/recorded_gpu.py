@@ -1,6 +1,6 @@
-"""A run of this machine's CPU beside the recorded times of a GPU: faces join them when they paint, nothing else does.
+"""Set recorded times of a GPU beside a CPU run of this machine. They are joined for output only.
 
-What is saved, gated, judged by claims or written as a threshold are the measured times: `folding.measured_part`.
+Baselines, gates, claims and thresholds use only measured times, see `folding.measured_part`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from cpugpu_tui.state.reference import RecordedCase, Reference, Start
 
 RECORDED = model.RECORDED
-"""Mark of each row with recorded times, and name of their device."""
+"""Name of the recorded GPU among the devices of a run, and also the mark of each row with its times."""
+
+Work = tuple[str, str, str]
+"""(workload, variant, dtype). Unlike a `SweepKey` it has no threads, because a GPU's times do not depend on them."""
 
 INTERPOLATED = "interpolated"
 """Mark of a row whose size lies between two recorded ones."""
@@ -42,19 +45,19 @@ def with_recorded(run: RunState) -> RunState:
         return run
     from cpugpu_tui.state.reference import by_hash  # few runs need msgspec to be shown
 
-    found = by_hash(run.plan.beside)
-    if found is None:
+    reference = by_hash(run.plan.beside)
+    if reference is None:
         return run
-    known = _curves(run.plan.beside)
-    gpu = model.Device(RECORDED, found.text, simulated=found.simulated)
-    rows = {key: _joined(row, known) for key, row in run.rows.items()}
+    curves = _curves(run.plan.beside)
+    gpu = model.Device(RECORDED, reference.text, simulated=reference.simulated)
+    rows = {key: _joined(row, curves) for key, row in run.rows.items()}
     return replace(run, devices=(*run.devices, gpu), no_gpu=None, rows=rows)
 
 
-def _joined(row: Row, known: Mapping[tuple[str, str, str], Curve]) -> Row:
-    curve = known.get((row.case.workload, row.case.variant, row.case.dtype))
-    found = curve.at(row.case.size) if curve is not None and row.cpu is not None and row.status == "ok" else None
-    return row if found is None else replace(row, times={**row.times, RECORDED: found})
+def _joined(row: Row, curves: Mapping[Work, Curve]) -> Row:
+    curve = curves.get((row.case.workload, row.case.variant, row.case.dtype))
+    times = curve.at(row.case.size) if curve is not None and row.cpu is not None and row.status == "ok" else None
+    return row if times is None else replace(row, times={**row.times, RECORDED: times})
 
 
 def lacks_recorded(run: RunState, row: Row) -> bool:
@@ -62,28 +65,28 @@ def lacks_recorded(run: RunState, row: Row) -> bool:
     return row.status == "ok" and run.gpu is not None and run.gpu.name == RECORDED and RECORDED not in row.times
 
 
-def sizes_near(run: RunState, row: Row) -> tuple[int, ...]:
+def neighbouring_sizes(run: RunState, row: Row) -> tuple[int, ...]:
     """Return the recorded sizes next to that of a row: one below, one above, as far as there are any."""
-    known = _curves(run.plan.beside).get((row.case.workload, row.case.variant, row.case.dtype))
-    below, above = ([size for size in (known.sizes if known else ()) if (size < row.case.size) == is_below]
+    curve = _curves(run.plan.beside).get((row.case.workload, row.case.variant, row.case.dtype))
+    below, above = ([size for size in (curve.sizes if curve else ()) if (size < row.case.size) == is_below]
                     for is_below in (True, False))  # fmt: skip
     return (*below[-1:], *above[:1])
 
 
 @lru_cache(maxsize=2)
-def _curves(digest: str) -> Mapping[tuple[str, str, str], Curve]:
+def _curves(digest: str) -> Mapping[Work, Curve]:
     from cpugpu_tui.state.reference import by_hash
 
-    found = by_hash(digest)
-    return {} if found is None else curves_of(found)
+    reference = by_hash(digest)
+    return {} if reference is None else curves_of(reference)
 
 
-def curves_of(reference: Reference) -> Mapping[tuple[str, str, str], Curve]:
+def curves_of(reference: Reference) -> Mapping[Work, Curve]:
     """Return workload, variant and dtype → their recorded times over the size."""
-    sweeps: dict[tuple[str, str, str], list[RecordedCase]] = {}
+    by_work: dict[Work, list[RecordedCase]] = {}
     for each in reference.cases:
-        sweeps.setdefault(each.sweep, []).append(each)
-    return {sweep: Curve(cases) for sweep, cases in sweeps.items()}
+        by_work.setdefault(each.sweep, []).append(each)
+    return {work: Curve(cases) for work, cases in by_work.items()}
 
 
 def require_recorded(name: str, reference: Reference, cases: Iterable[model.Case]) -> None:
@@ -92,16 +95,16 @@ def require_recorded(name: str, reference: Reference, cases: Iterable[model.Case
     Raises:
         UsageError: a case is of such work.
     """
-    known = {each.sweep for each in reference.cases}
-    lacking = [case for case in cases if (case.workload, case.variant, case.dtype) not in known]
+    works = {each.sweep for each in reference.cases}
+    lacking = [case for case in cases if (case.workload, case.variant, case.dtype) not in works]
     if not lacking:
         return
-    dtypes = sorted({dtype for workload, variant, dtype in known
+    dtypes = sorted({dtype for workload, variant, dtype in works
                      if (workload, variant) == (lacking[0].workload, lacking[0].variant)})  # fmt: skip
     what = f"{lacking[0].name} in {lacking[0].dtype}" if dtypes else lacking[0].name
     remedy = (
         f"It has {joined(dtypes)}." if dtypes
-        else "Run this on a machine with a GPU, or choose from: " + ", ".join(sorted({each[0] for each in known})) + "."
+        else "Run this on a machine with a GPU, or choose from: " + ", ".join(sorted({each[0] for each in works})) + "."
     )  # fmt: skip
     raise UsageError(f"{name} has no recorded times of {what}.", remedy)
 
@@ -123,7 +126,7 @@ class Curve:
 
     def __init__(self, cases: Sequence[RecordedCase]) -> None:
         self._cases = sorted(cases, key=lambda case: case.size)
-        self._known = {case.size: case for case in cases}
+        self._by_size = {case.size: case for case in cases}
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -132,32 +135,33 @@ class Curve:
 
     def at(self, size: int) -> DeviceTimes | None:
         """Return the GPU's times at a size; None if it is neither recorded nor safely between two recorded sizes."""
-        if (case := self._known.get(size)) is not None:
+        if (case := self._by_size.get(size)) is not None:
             return _times(case.starts, (RECORDED,))
         for low, high in pairwise(self._cases):
             if low.size < size < high.size:
-                metrics = [metric for metric in (model.LATENCY, *ROUND_METRICS) if self._is_smooth(low, high, metric)]
+                metrics = [metric for metric in (model.LATENCY, *ROUND_METRICS) if self._is_straight(low, high, metric)]
                 starts = _between(low, high, size, metrics)
                 return _times(starts, (RECORDED, INTERPOLATED)) if model.LATENCY in metrics else None
         return None
 
-    def _is_smooth(self, low: RecordedCase, high: RecordedCase, metric: str) -> bool:
-        """Return whether the curve is a straight line beside two neighbours, on log-log, as far as the file tells.
+    def _is_straight(self, low: RecordedCase, high: RecordedCase, metric: str) -> bool:
+        """Return whether the curve is straight on log-log around two neighbours, as far as the recorded sizes tell.
 
-        Each of them is predicted from its own neighbours, twice as far apart, and has to lie within its interval.
+        Both have to lie on the line between their own neighbours; an end of the curve has only one and is not tested.
         """
         places = [place for each in (low, high) if 0 < (place := self._cases.index(each)) < len(self._cases) - 1]
-        return bool(places) and all(self._predicts(place, metric) for place in places)
+        return bool(places) and all(self._is_on_line(place, metric) for place in places)
 
-    def _predicts(self, place: int, metric: str) -> bool:
+    def _is_on_line(self, place: int, metric: str) -> bool:
+        """Return whether the line between a size's neighbours runs through the confidence interval of its times."""
         before, case, after = self._cases[place - 1 : place + 2]
-        known = [math.log(median(start[metric])) for start in case.starts if start.get(metric)]
-        guessed = [math.log(median(start[metric]))
-                   for start in _between(before, after, case.size, [metric]) if start.get(metric)]  # fmt: skip
-        interval = starts_interval(known)
-        if interval is None or not guessed:
+        logs = [math.log(median(start[metric])) for start in case.starts if start.get(metric)]
+        predicted = [math.log(median(start[metric]))
+                     for start in _between(before, after, case.size, [metric]) if start.get(metric)]  # fmt: skip
+        interval = starts_interval(logs)
+        if interval is None or not predicted:
             return False
-        return interval.low <= math.fsum(guessed) / len(guessed) <= interval.high
+        return interval.low <= math.fsum(predicted) / len(predicted) <= interval.high
 
 
 def _between(low: RecordedCase, high: RecordedCase, size: int, metrics: Sequence[str]) -> tuple[Start, ...]:

@@ -99,7 +99,7 @@ class Scheduler:
         enter_every = max(1, self._plan.rounds // self._plan.window)
         passes = 0
         while True:
-            if self._shares.is_over:
+            if self._shares.is_share_over:
                 self._shares.postponed += self._pending
                 self._pending.clear()
             elif not self._pending:
@@ -146,7 +146,9 @@ class Scheduler:
         if self._search is None or self._has_rest:
             return False
         if self._is_survey:  # its spare time goes to further sizes, and only then to further rounds
-            spare_ns = 0.0 if self._shares.sweep is not None or self._shares.is_over else 1e9 * self._shares.left_s
+            spare_ns = (
+                0.0 if self._shares.sweep is not None or self._shares.is_share_over else 1e9 * self._shares.left_s
+            )
         else:
             spare_ns = self._left_ns + sum(left_ns(case_run, self._plan.budget_ns) for case_run in self._waiting)
             spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
@@ -213,7 +215,7 @@ class Scheduler:
 
     def _is_cut(self, rounds: int) -> bool:
         """Return whether the share of the time is over for a case with so many rounds."""
-        return self._shares.is_over and rounds >= (1 if self._shares.is_grace_over else self._plan.rounds)
+        return self._shares.is_share_over and rounds >= (1 if self._shares.is_grace_over else self._plan.rounds)
 
     def _is_checked(self, index: int) -> bool:
         if self._plan.is_repeat:

@@ -11,16 +11,16 @@ from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 from cpugpu_tui.workloads import case_costs
 
-GRACE = 0.25
-"""Part of its share of the time for which a sweep may go on after it, until its cases have rounds for an interval."""
+GRACE_PART = 0.25
+"""Part of a sweep's share for which it may go on after the share, until its cases have rounds for an interval."""
 
 
-SHARE = 0.8
-"""Part of the time that is shared equally. The rest goes to the widest brackets when every sweep has had its share."""
+EQUALLY_SHARED_PART = 0.8
+"""Part of the limit that all sweeps share equally. The rest goes to the widest brackets after the last share."""
 
 
-LAST = 0.02
-"""Part of the time in which no further case starts, and the last ones end with a result."""
+FINISHING_PART = 0.02
+"""Part of the limit, at its end, in which no case starts, so that those that run can end with a result."""
 
 
 class TimeShares:
@@ -28,13 +28,13 @@ class TimeShares:
 
     def __init__(self, limit_s: float, *, is_search: bool) -> None:
         self.sweep: SweepKey | None = None
-        """The sweep whose share of the time it is; None without shares."""
+        """The sweep whose share has begun; None without shares, before the first and in the rest after the last."""
         self.postponed: list[tuple[int, Case]] = []
-        """Cases that a sweep's share of the time was too short for."""
+        """Index in the plan and case, of those that a sweep's share was too short for."""
         self._has_shares = is_search and limit_s < math.inf
         self._limit_s = self._ends_s = self._grace_ends_s = limit_s
-        self._sweeps = 0
-        """Number of sweeps."""
+        self._sweep_count = 0
+        """Number of sweeps in all; 0 before the first share."""
         self._watch = Stopwatch()
 
     @property
@@ -43,22 +43,22 @@ class TimeShares:
         return self._limit_s - self._watch.elapsed_s()
 
     def begin(self, sweep: SweepKey | None, sweeps_left: int) -> None:
-        """Begin the share of a sweep, the first of the `sweeps_left` that have not begun."""
+        """Begin the share of `sweep`; do nothing without shares. `sweeps_left` counts this sweep and those after it."""
         if self._has_shares:
-            self._sweeps = self._sweeps or sweeps_left
-            share_s = min(self.left_s / sweeps_left, SHARE * self._limit_s / self._sweeps)
+            self._sweep_count = self._sweep_count or sweeps_left
+            share_s = min(self.left_s / sweeps_left, EQUALLY_SHARED_PART * self._limit_s / self._sweep_count)
             self.sweep, self._ends_s = sweep, self._watch.elapsed_s() + share_s
-            self._grace_ends_s = self._ends_s + GRACE * share_s
+            self._grace_ends_s = self._ends_s + GRACE_PART * share_s
 
     def begin_rest(self) -> list[tuple[int, Case]]:
         """End the last share; return the postponed cases, which get nearly all the time that is left."""
         cases, self.postponed, self.sweep = self.postponed, [], None
-        self._ends_s, self._grace_ends_s = (1 - LAST) * self._limit_s, self._limit_s
+        self._ends_s, self._grace_ends_s = (1 - FINISHING_PART) * self._limit_s, self._limit_s
         return cases
 
     @property
-    def is_over(self) -> bool:
-        """Return whether a sweep's share is over."""
+    def is_share_over(self) -> bool:
+        """Return whether the share of the current sweep, or after the last share the rest, is over."""
         return self._has_shares and self._watch.elapsed_s() >= self._ends_s
 
     @property
@@ -76,14 +76,15 @@ class Forecast:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._last: dict[str, tuple[float, float]] = {}
+        """Device → (FLOPs, ns per call) of its last case."""
         self._learnt = 0
 
     def learn(self, case_run: CaseRun) -> None:
         """Store the time per call of a case on each device after its warm-up."""
         self._learnt += 1
-        hint = self._hint(case_run.case)
+        flops = self._flops(case_run.case)
         for run in case_run.runs:
-            self._last[run.name] = (hint, run.estimate_ns)
+            self._last[run.name] = (flops, run.estimate_ns)
 
     def seconds_left(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int = 0) -> float | None:
         """Return the expected remaining seconds; None before two cases are known.
@@ -97,26 +98,26 @@ class Forecast:
             return self._most_s(active, pending, more)
         total_ns = sum(case_run.time_left_ns() for case_run in active)
         for case in pending:
-            hint = self._hint(case)
-            total_ns += sum(least_device_ns(self._scaled_ns(hint, *last), self._plan) for last in self._last.values())
+            flops = self._flops(case)
+            total_ns += sum(least_device_ns(self._scaled_ns(flops, *last), self._plan) for last in self._last.values())
         return total_ns / 1e9
 
     def _most_s(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int) -> float:
         """Return the upper limit of a search, seconds: every case until its budget is spent."""
         spent_ns = (run.spent_ns for case_run in active for run in case_run.runs)
         active_ns = sum(max(0.0, self._plan.budget_ns - each) for each in spent_ns)
-        largest = max((self._hint(case) for case in self._plan.cases), default=0.0)
-        hints = [*(self._hint(case) for case in pending), *[largest] * more]
-        estimates = ((self._scaled_ns(hint, *last)) for hint in hints for last in self._last.values())
+        largest = max((self._flops(case) for case in self._plan.cases), default=0.0)
+        pending_flops = [*(self._flops(case) for case in pending), *[largest] * more]
+        estimates = (self._scaled_ns(flops, *last) for flops in pending_flops for last in self._last.values())
         return (active_ns + sum(most_device_ns(each, self._plan) for each in estimates)) / 1e9
 
-    def _hint(self, case: Case) -> float:
+    def _flops(self, case: Case) -> float:
         """Return a case's FLOPs; 0 if the workload's own code raises, which is reported when that case starts."""
         try:
             return float(case_costs(case).flops)
         except Exception:  # noqa: BLE001 - as above
             return 0.0
 
-    def _scaled_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
+    def _scaled_ns(self, flops: float, last_flops: float, last_ns: float) -> float:
         """Return the scaled time of a call. Never scale down, because fixed overheads dominate smaller cases."""
-        return last_ns * max(1.0, hint / last_hint if last_hint else 1.0)
+        return last_ns * max(1.0, flops / last_flops if last_flops else 1.0)

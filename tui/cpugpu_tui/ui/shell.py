@@ -20,7 +20,7 @@ from textual.worker import Worker, WorkerState
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app_state import AppState, FleetOptions
-from cpugpu_tui.ui.controllers.themes import Themes
+from cpugpu_tui.ui.controllers.themes import ThemeSwitcher
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -87,7 +87,7 @@ class Shell(WatchedApp[Result]):
         self.set_class(self.no_color, "-nocolor")
         self.set_keymap(options.keymap.for_textual())
         folder = options.config_dir / "themes" if options.config_dir is not None else None
-        self.themes = Themes(
+        self.themes = ThemeSwitcher(
             self, glyphs, folder, self.is_timing, lambda notice: self.change(theme_notice=notice),
             sixteen_colours=sixteen_colours,
         )  # fmt: skip

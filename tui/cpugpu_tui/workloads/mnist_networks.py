@@ -21,17 +21,17 @@ BATCH = 32
 EPOCHS = {"full": 10, "small": 1}
 """Epochs of a training, by scale."""
 
-POWERS = tuple(32 * 2**k for k in range(8))
+SWEEP_SIZES = tuple(32 * 2**k for k in range(8))
 """Sizes of the batch and width sweeps."""
 
-LOADING_BYTES = 6
-"""Peak bytes for each pixel of all images while they are loaded: as bytes, as float32, and a part as temporaries."""
+LOADING_BYTES_PER_PIXEL = 6
+"""Peak memory per pixel of the data set while it is loaded: 1 byte as read, 4 as float32, 1 for temporaries."""
 
-BATCHES = 25
-"""Copies of a batch of images at most, freed ones that the allocator keeps included. In 12 runs with batches of 4,096
-and 65,536 the peak of the process had 10 to 25."""
+BATCH_COPIES = 25
+"""Most copies of one batch of images in memory, including freed ones that the allocator keeps. In 12 runs with batches
+of 4,096 and 65,536, the peak memory of the process held 10 to 25."""
 
-FIT = AsWritten(
+WHOLE_TRAINING = AsWritten(
     "P5",
     (CLOCK_FAIR,),
     variants=("pageable",),
@@ -47,7 +47,7 @@ class Mlp(Workload):
 
     dtypes = ("float32", "tf32")
     has_end_to_end = False
-    sizes = POWERS
+    sizes = SWEEP_SIZES
     axis = "batch"
 
     def layout(self, n: int) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ class Mlp(Workload):
         network = Network(weights, device, capturable=variant == "cuda-graph" and device != "cpu")
         if variant == "pinned" and device != "cpu":
             images, labels = images.pin_memory(), labels.pin_memory()
-        elif variant in ("eager", "cuda-graph", "default"):
+        elif variant in ("eager", "cuda-graph", "default"):  # `default` is the first variant, `eager`
             images, labels = images.to(device), labels.to(device)
         if variant == "cuda-graph":
             network.capture(images, labels)
@@ -123,7 +123,7 @@ class Mlp(Workload):
         def epoch_over(epoch: int, loss: float, steps: int) -> None:
             nonlocal began_ns
             elapsed_ns = report.stopwatch_ns() - began_ns
-            accuracy = evaluate(network, digits, BATCH)[1] if epoch == epochs else None
+            accuracy = evaluate(network, digits, batch)[1] if epoch == epochs else None
             report.epoch(epoch, epochs, loss, accuracy, elapsed_ns, steps)
             began_ns = report.stopwatch_ns()
 
@@ -149,9 +149,9 @@ class Mlp(Workload):
 
     def memory_bytes(self, n: int, itemsize_bytes: int) -> float:
         """Return the memory of the whole data set, which is on the host, of copies of the batch, and of the network."""
-        images_bytes = float(LOADING_BYTES * PIXELS * sum(mnist_data.COUNTS[self.setting.scale]))
-        batch = BATCHES * self.layout(n)[0] * PIXELS * itemsize_bytes
-        return images_bytes + batch + self.bytes_moved(n, itemsize_bytes)
+        images_bytes = float(LOADING_BYTES_PER_PIXEL * PIXELS * sum(mnist_data.COUNTS[self.setting.scale]))
+        batches_bytes = BATCH_COPIES * self.layout(n)[0] * PIXELS * itemsize_bytes
+        return images_bytes + batches_bytes + self.bytes_moved(n, itemsize_bytes)
 
 
 @workload
@@ -159,7 +159,7 @@ class MnistMlp(Mlp):
     """One training step of P5's small network, 784→128→10, at a batch of n."""
 
     name = "mnist-mlp"
-    as_written = FIT
+    as_written = WHOLE_TRAINING
 
     def layout(self, n: int) -> tuple[int, ...]:
         """Return a batch of n and one hidden layer."""
@@ -171,7 +171,7 @@ class MnistMlpWide(Mlp):
     """One training step of P5's wide network, 784→1000→1000→10, at a batch of n."""
 
     name = "mnist-mlp-wide"
-    as_written = FIT
+    as_written = WHOLE_TRAINING
 
     def layout(self, n: int) -> tuple[int, ...]:
         """Return a batch of n and two hidden layers."""
@@ -226,9 +226,9 @@ class Network:
 
     def learn(self, images: torch.Tensor, labels: torch.Tensor, *, dropout: bool = True) -> torch.Tensor:
         """Run one training step on a batch on the device; return its loss without synchronising."""
-        return self.learn_and_answer(images, labels, dropout=dropout)[0]
+        return self.learn_with_logits(images, labels, dropout=dropout)[0]
 
-    def learn_and_answer(
+    def learn_with_logits(
         self, images: torch.Tensor, labels: torch.Tensor, *, dropout: bool = True
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Run one training step; return loss and logits without synchronising."""
@@ -276,8 +276,8 @@ class Network:
         with torch.no_grad():
             for parameter, start in zip(self.parameters, self._start, strict=True):
                 parameter.copy_(start)
-                for moment in self._adam.state.get(parameter, {}).values():
-                    moment.zero_()
+                for each in self._adam.state.get(parameter, {}).values():  # both moments and the step counter
+                    each.zero_()
 
     def flat(self) -> torch.Tensor:
         """Return all parameters as one vector."""
@@ -313,19 +313,19 @@ def fit(
     note = ""
     for epoch in range(1, epochs + 1):
         order = torch.randperm(count, generator=generator)
-        losses = torch.zeros((), device=network.device)
-        right = torch.zeros((), device=network.device)
+        loss_sum = torch.zeros((), device=network.device)
+        correct_count = torch.zeros((), device=network.device)
         for step, chosen in enumerate(torch.split(order, batch), 1):
             images = data.train_images[chosen].to(network.device)
             labels = data.train_labels[chosen].to(network.device)
-            loss, logits = network.learn_and_answer(images, labels)
-            losses += loss * len(chosen)
-            right += (logits.argmax(1) == labels).sum()
+            loss, logits = network.learn_with_logits(images, labels)
+            loss_sum += loss * len(chosen)
+            correct_count += (logits.argmax(1) == labels).sum()
             if step % NOTE_EVERY == 0 or step == steps:
                 seen = min(step * batch, count)
-                note = f", loss {losses.item() / seen:.3f}, accuracy {right.item() / seen:.1%}"
+                note = f", loss {loss_sum.item() / seen:.3f}, accuracy {correct_count.item() / seen:.1%}"
             progress((epoch - 1) * steps + step, epochs * steps, f"epoch {epoch} of {epochs}{note}")
-        epoch_over(epoch, losses.item() / count, steps)
+        epoch_over(epoch, loss_sum.item() / count, steps)
 
 
 def evaluate(network: Network, data: Digits, batch: int) -> tuple[float, float]:
@@ -333,15 +333,15 @@ def evaluate(network: Network, data: Digits, batch: int) -> tuple[float, float]:
     import torch
     from torch.nn.functional import cross_entropy
 
-    losses = torch.zeros((), device=network.device)
-    right = torch.zeros((), device=network.device)
+    loss_sum = torch.zeros((), device=network.device)
+    correct_count = torch.zeros((), device=network.device)
     with torch.no_grad():
         for images, labels in zip(
             torch.split(data.test_images, batch), torch.split(data.test_labels, batch), strict=True
         ):
             wanted = labels.to(network.device)
             logits = network.forward(images.to(network.device), dropout=False)
-            losses += cross_entropy(logits, wanted, reduction="sum")
-            right += (logits.argmax(1) == wanted).sum()
+            loss_sum += cross_entropy(logits, wanted, reduction="sum")
+            correct_count += (logits.argmax(1) == wanted).sum()
     count = len(data.test_labels)
-    return losses.item() / count, right.item() / count
+    return loss_sum.item() / count, correct_count.item() / count

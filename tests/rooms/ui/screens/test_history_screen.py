@@ -28,6 +28,13 @@ def telemetry(pilot):
 # ------------------------------------------------------------------ the list
 
 
+async def test_the_key_that_leaves_stays_where_not_all_keys_fit(store):
+    store.import_run(saved_runs.stream("new"))
+    async with opened(saved_runs.app_with(store), (30, 12)) as pilot:
+        await saved_runs.list_runs(pilot)
+        assert text_of(pilot, "#page-keys").split() == ["enter", "open", "esc", "back"]
+
+
 async def test_runs_are_listed_newest_first_with_all_that_tells_them_apart(store, words):
     store.import_run(saved_runs.stream("old", age_ns=50 * saved_runs.HOUR_NS, status="stopped"))
     store.import_run(saved_runs.stream("new"))

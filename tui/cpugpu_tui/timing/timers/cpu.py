@@ -16,21 +16,25 @@ FLUSH_CAP_BYTES = 128 << 20
 """Most memory to write for flushing the CPU's caches, about 25 ms. A last-level cache above 64 MiB is flushed only
 partly, which the environment of a run records."""
 
-PROBED = 1_000_000
-"""Elements of each input that are checked for denormals."""
+CHECKED_ELEMENTS = 1_000_000
+"""How many elements of each input and result are checked for denormals."""
 
 
 class CpuTimer(TorchThreads, HostTimer):
     """Measures wall time on the CPU, where calls are synchronous."""
 
     def __init__(self, device: Device, flush_bytes: int, threads: int, cores: int, *, cold: bool, fresh: bool) -> None:
-        """`threads` is the default number of threads; `fresh` means that the process has made no call yet."""
+        """Create a timer that uses `threads` by default and may use `cores`.
+
+        With `cold`, caches are flushed before each of `device_samples`. `flush_bytes` is twice the last-level cache.
+        `fresh` means that this process has made no call on the CPU yet.
+        """
         self.device = device
         self._default_threads = threads
         self._cores = cores
         self._flush_bytes = min(flush_bytes, FLUSH_CAP_BYTES) if cold else 0
         self._flush_buffer: Any = None
-        self._process_is_cold = fresh
+        self._is_fresh = fresh
 
     def on_one_thread(self, op: Operation) -> Operation | None:
         """Return the same operation on one thread; None if it already uses one, or cannot use fewer."""
@@ -57,19 +61,19 @@ class CpuTimer(TorchThreads, HostTimer):
     def first_call(self, op: Operation) -> FirstCall:
         """Time the first call."""
         self._use_threads(op.case)
-        started = perf_counter_ns()
+        started_ns = perf_counter_ns()
         result = op.step(*op.inputs)
-        elapsed = float(perf_counter_ns() - started)
-        singles = {COLD_START: (elapsed,)} if self._process_is_cold else {}
-        self._process_is_cold = False
+        elapsed_ns = float(perf_counter_ns() - started_ns)
+        singles = {COLD_START: (elapsed_ns,)} if self._is_fresh else {}
+        self._is_fresh = False
         if op.is_written_as_called:
-            singles |= {AS_WRITTEN: (elapsed,), SYNCED: (elapsed,)}
+            singles |= {AS_WRITTEN: (elapsed_ns,), SYNCED: (elapsed_ns,)}
         if op.takes_out:
             op.out = result
-        return FirstCall(elapsed, singles, op.to_check(result))
+        return FirstCall(elapsed_ns, singles, op.to_check(result))
 
     def ready(self, op: Operation, calls: int) -> Readiness:
-        """Set the number of threads and restore changed state."""
+        """Set the number of threads and restore changed state. The first time, also determine the marks of the case."""
         self._use_threads(op.case)
         op.set_as_compiled()
         op.workload.reset(op.case.variant, op.inputs)
@@ -90,38 +94,41 @@ class CpuTimer(TorchThreads, HostTimer):
         self._use_threads(op.case)
         op.set_as_compiled()
         step, inputs = op.step, op.inputs
-        elapsed = 0
-        for count in op.spans(calls, calls):
-            started = perf_counter_ns()
+        elapsed_ns = 0
+        for count in op.spans(calls, longest=calls):
+            started_ns = perf_counter_ns()
             for _ in repeat(None, count):
                 step(*inputs)
-            elapsed += perf_counter_ns() - started
-        return elapsed / calls
+            elapsed_ns += perf_counter_ns() - started_ns
+        return elapsed_ns / calls
 
     def singles(self, op: Operation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the wall times of single calls, ns."""
         step, inputs = op.step, op.inputs
         samples = []
         for _ in op.spans(count):
-            started = perf_counter_ns()
+            started_ns = perf_counter_ns()
             step(*inputs)
-            samples.append(float(perf_counter_ns() - started))
+            samples.append(float(perf_counter_ns() - started_ns))
         return {SINGLE: tuple(samples)}
 
     def device_samples(self, op: Operation, count: int) -> DeviceSamples:
-        """Time single calls with flushed caches and, if the step takes `out=`, a preallocated result."""
+        """Time single calls: with cold caches if the timer flushes them, with a preallocated result if the step can."""
         step, inputs = op.step, op.inputs
         keywords = {} if op.out is None else {"out": op.out}
         samples = []
         for _ in op.spans(count):
             self._flush()
-            started = perf_counter_ns()
+            started_ns = perf_counter_ns()
             step(*inputs, **keywords)
-            samples.append(float(perf_counter_ns() - started))
+            samples.append(float(perf_counter_ns() - started_ns))
         return DeviceSamples(tuple(samples))
 
     def _flush(self) -> None:
-        """Write twice the size of the last-level cache, which evicts inputs and result."""
+        """Evict inputs and result from the caches by writing a buffer; only in part if `FLUSH_CAP_BYTES` limits it.
+
+        Does nothing if caches are not to be cold.
+        """
         if not self._flush_bytes:
             return
         import torch
@@ -145,5 +152,5 @@ def has_denormals(tensor: Any) -> bool:
     numbers = stored(tensor)[-1]
     if not numbers.is_floating_point():
         return False
-    size = numbers.detach().reshape(-1)[:PROBED].abs()
-    return bool(((size > 0) & (size < torch.finfo(size.dtype).tiny)).any())
+    magnitudes = numbers.detach().reshape(-1)[:CHECKED_ELEMENTS].abs()
+    return bool(((magnitudes > 0) & (magnitudes < torch.finfo(magnitudes.dtype).tiny)).any())

@@ -116,6 +116,7 @@ class ChartScreen(Page, inherit_bindings=False):
     ]  # fmt: skip
     AUTO_FOCUS = ""
     TOPIC = "chart"
+    LEAVE_KEY = "{chart}"
 
     def compose(self) -> ComposeResult:
         """Yield status line, chart and keys."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from textual.dom import DOMNode
 
 from cpugpu_tui.ui.app_state import Order
-from cpugpu_tui.ui.controllers.themes import Themes
+from cpugpu_tui.ui.controllers.themes import ThemeSwitcher
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
 from cpugpu_tui.ui.live.messages import HeadingClicked, RowChosen
 from cpugpu_tui.ui.panes.workload import WorkloadPane
@@ -97,7 +97,7 @@ class Palette:
     """
 
     def __init__(
-        self, app: Shell[Any], themes: Themes, run_named: Callable[[str], None],
+        self, app: Shell[Any], themes: ThemeSwitcher, run_named: Callable[[str], None],
         perform: Callable[[str, DOMNode | None], Awaitable[object]],
     ) -> None:  # fmt: skip
         """`perform` runs an action of a node (None: of the app); `run_named` runs a preset or workload."""

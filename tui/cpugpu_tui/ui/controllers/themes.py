@@ -19,7 +19,7 @@ LOOK_S = 1.0
 """How often the folder of the user's themes is checked for changes; never while something is timed."""
 
 
-class Themes:
+class ThemeSwitcher:
     """Chooses and reloads themes."""
 
     def __init__(
@@ -43,7 +43,9 @@ class Themes:
             self._take(themes.read_folder(folder))
 
     def start(self, name: str) -> str:
-        """Use theme `name` or its substitute; return a notice about that, empty if none is needed.
+        """Use theme `name` or its substitute; return a notice, empty if none is needed.
+
+        It is about the user's first broken file, whichever theme that is; without one, about the 16-colour substitute.
 
         Raises:
             UsageError: the name is unknown, and no broken file of the user has it.
@@ -54,12 +56,12 @@ class Themes:
                 raise themes.unknown_theme(name, self.names)
             self._wished, name = name, themes.DEFAULT_THEME
             self._register(themes.shipped(name))
-        self._app.theme = self._possible(name)
+        self._app.theme = self._displayable(name)
         return self._notice(name)
 
     @cached_property
-    def _shipped(self) -> dict[str, Theme]:
-        """The shipped themes by name, all registered. Reading them all would delay the first frame by 6 ms."""
+    def _all_shipped(self) -> dict[str, Theme]:
+        """All shipped themes by name, registered on first use. Before the first frame, that would delay it by 6 ms."""
         found = themes.shipped()
         self._register(found)
         return found
@@ -73,13 +75,13 @@ class Themes:
     @property
     def names(self) -> list[str]:
         """Names of the themes that this terminal can show: the user's own, built-in, Textual's."""
-        shipped, known = self._shipped, self._app.available_themes
+        shipped, known = self._all_shipped, self._app.available_themes
         own = {theme.name for theme in self._own.values()}
         order = sorted(own) + [name for name in sorted(shipped) if name not in own]
         order += [name for name in sorted(known) if name not in shipped and name not in own]
         return [name for name in order if known[name].ansi or not self._sixteen_colours]
 
-    def _possible(self, name: str) -> str:
+    def _displayable(self, name: str) -> str:
         """Return the theme, or for 16 colours, which RGB values do not suit, one of the terminal's own colours."""
         theme = self._app.available_themes[name]
         if theme.ansi or not self._sixteen_colours:
@@ -89,19 +91,19 @@ class Themes:
     def _notice(self, name: str) -> str:
         if self._broken:
             return self._broken[0].brief
-        if name != self._possible(name):
-            return f"Theme {name} needs 256 colours; this terminal has 16, so {self._possible(name)} is used."
+        if name != self._displayable(name):
+            return f"Theme {name} needs 256 colours; this terminal has 16, so {self._displayable(name)} is used."
         return ""
 
     # ---------------------------------------------------------------- choosing
 
-    def put_on_next(self) -> None:
+    def use_next(self) -> None:
         """Change to the next theme."""
-        names, now = self.names, self._app.theme
-        self._app.theme = names[(names.index(now) + 1) % len(names)] if now in names else names[0]
+        names, current = self.names, self._app.theme
+        self._app.theme = names[(names.index(current) + 1) % len(names)] if current in names else names[0]
 
-    def choose(self) -> None:
-        """List the themes."""
+    def show_list(self) -> None:
+        """Open the list of themes, from which one is chosen."""
         from cpugpu_tui.ui.screens.palette import ThemesScreen
 
         self._app.push_screen(ThemesScreen(self._choices(), self._glyphs))
@@ -120,7 +122,7 @@ class Themes:
         brightness = "dark" if self._app.available_themes[name].dark else "light"
         if name in own:
             return f"{brightness} yours"
-        return brightness if name in self._shipped else f"{brightness} textual"
+        return brightness if name in self._all_shipped else f"{brightness} textual"
 
     # ---------------------------------------------------------------- the user's own, while the app runs
 
@@ -149,21 +151,24 @@ class Themes:
         self._broken = tuple(each for each in found.values() if isinstance(each, BrokenTheme))
         kept = {file: before[file] for file, each in found.items() if isinstance(each, BrokenTheme) and file in before}
         self._own = kept | {file: each for file, each in found.items() if isinstance(each, Theme)}
-        now = {theme.name: theme for theme in self._own.values()}
-        for name in {theme.name for theme in before.values()} - set(now):
+        own = {theme.name: theme for theme in self._own.values()}
+        for name in {theme.name for theme in before.values()} - set(own):
             self._drop(name)
-        for name, theme in now.items():
+        for name, theme in own.items():
             if self._app.available_themes.get(name) != theme:
                 self._app.register_theme(theme)
                 if name == self._wished:
-                    self._app.theme = self._possible(name)
+                    self._app.theme = self._displayable(name)
                     self._wished = None
                 elif name == self._app.theme:
                     self._app.mutate_reactive(App.theme)  # same name, new colours
 
     def _drop(self, name: str) -> None:
-        """Unregister a theme whose file was deleted, and restore the built-in theme of the same name."""
-        instead = self._shipped.get(name) or BUILTIN_THEMES.get(name)
+        """Replace a theme whose file was deleted with the built-in one of its name, or else unregister it.
+
+        Without a built-in one, the theme that is in use stays registered.
+        """
+        instead = self._all_shipped.get(name) or BUILTIN_THEMES.get(name)
         if instead is not None:
             self._app.register_theme(instead)
             if name == self._app.theme:

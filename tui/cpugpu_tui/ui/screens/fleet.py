@@ -246,6 +246,7 @@ class FleetList(ListPage):
 class FleetScreen(FleetList):
     """All hosts, or all their cases; it is the lowest screen and never closes."""
 
+    LEAVE_KEY = "{quit}"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.bindings(["open"], "open_host"),
         *keys.bindings(["zoom"], "other_view"),

@@ -60,6 +60,7 @@ class HistoryScreen(ListPage):
         *keys.bindings(["pause"], "mark"),
     ]
     TOPIC = "history"
+    LEAVE_KEY = "esc"
 
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         """Start at `place`; `saved` is called on threads and waits until the history is open."""

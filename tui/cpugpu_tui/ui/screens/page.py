@@ -17,9 +17,6 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, in_whole_words, press, width_of, wrapped
 from cpugpu_tui.ui.panes.status import tags
 
-LEAVING = ("back", "cancel", "all", "quit")
-"""Labels of the keys that leave a page or its mode; they stay when a narrow terminal has no room for all keys."""
-
 
 class Page(Screen[None]):
     """Fills the screen while the run continues."""
@@ -31,6 +28,8 @@ class Page(Screen[None]):
     AUTO_FOCUS = "VerticalScroll"
     TOPIC: ClassVar[str] = "timings"
     """Topic of help for this page, a key of `help.toml`."""
+    LEAVE_KEY: ClassVar[str] = "{back}"
+    """The one of `page_keys` that leaves the page or its mode; it stays in a terminal too narrow for all keys."""
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         super().__init__()
@@ -84,7 +83,7 @@ class Page(Screen[None]):
         keymap = self.state.keymap
         keys = [(key, label) for key, label in self.page_keys() if label != "scroll" or not self._is_whole]
         pairs: list[Spans] = [((f" {keymap.with_keys(key)}", "key"), (f" {label} ", "text")) for key, label in keys]
-        kept = next((place for place, (_, label) in enumerate(keys) if label in LEAVING), 0)
+        kept = next((place for place, (key, _) in enumerate(keys) if key == self.LEAVE_KEY), 0)
         while len(pairs) > 1 and sum(map(width_of, pairs)) > self.size.width:
             if kept == len(pairs) - 1:  # the last one stays, so the one before it goes
                 kept -= 1

@@ -29,6 +29,7 @@ class GpuScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [("tab,right", "turn(1)"), ("shift+tab,left", "turn(-1)")]
 
     TOPIC = "gpu"
+    LEAVE_KEY = "{zoom}"
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         """Start on the page of all GPUs, or on the host's without one."""
