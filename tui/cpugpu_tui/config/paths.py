@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -72,7 +71,11 @@ def named(database: Path | None) -> Iterator[None]:
 
 def with_database(command: str) -> str:
     """Return a printed command that uses the history, with the `--db` of this command line."""
-    return command if typed_database is None else f"{command} --db {shlex.quote(printable(str(typed_database)))}"
+    if typed_database is None:
+        return command
+    import shlex
+
+    return f"{command} --db {shlex.quote(printable(str(typed_database)))}"
 
 
 def database_path(override: Path | None = None) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -65,6 +64,8 @@ class OwnWorkloads(NamedTuple):
 
     def remedy_for(self, name: str, workloads: Iterable[str]) -> str:
         """Return the remedy for a name that no preset and none of these workloads has."""
+        import shlex
+
         known = {*PRESETS, *(preset.name for preset in self.presets), *workloads}
         parts = name.replace(",", " ").split()
         if name[:1].isdigit():

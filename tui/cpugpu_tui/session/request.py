@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.config.parsing import FieldError, check_seconds
-from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError
 from cpugpu_tui.model.quantities import time_text
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.timing.warm_up import least_device_ns
 
 if TYPE_CHECKING:
     from cpugpu_tui.state.device_times import DeviceTimes
@@ -85,6 +83,8 @@ def out_of_time(plan: model.Plan, finished: model.RunFinished, elapsed_s: float,
     """Return the end of a run without results; if its time limit caused that, the run has failed."""
     if plan.max_seconds is None:
         return finished
+    from cpugpu_tui.timing.warm_up import least_device_ns
+
     first = next(iter(state.rows.values()))
     calls_ns = [found for times in first.times.values() if (found := _call_ns(times)) is not None]
     devices = max(1, len(state.devices))
@@ -199,6 +199,8 @@ def check_settings(request: PlanRequest) -> None:
     Raises:
         FieldError: one of them is out of range or unknown, or a command would be simulated.
     """
+    from cpugpu_tui.decide.interval import MIN_ROUNDS  # not before the first frame
+
     limits = ("rounds", "rounds", 1000), ("starts", "starts", MOST_STARTS), ("repeat", "runs", 1000)
     for name, noun, most in limits:
         count = getattr(request, name)

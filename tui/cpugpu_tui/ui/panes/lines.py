@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
@@ -27,19 +29,39 @@ from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 Spans = tuple[tuple[str, str], ...]
 """A line: pairs of text and role. Plain data, so that functions that write lines need no widget."""
 
-ROLES = (
-    "text", "muted", "strong", "title", "cpu", "gpu", "copies", "good", "warn", "bad", "key", "tag", "stale", "chosen"
-)  # fmt: skip
-"""All roles; `app.tcss` has a rule `.role--NAME` for each."""
+ROLES = {
+    "text": ("", ""),
+    "muted": ("foreground-muted", ""),
+    "strong": ("", "bold"),
+    "title": ("primary", "bold"),
+    "cpu": ("series-cpu", ""),
+    "gpu": ("series-gpu", ""),
+    "copies": ("series-copies", ""),
+    "good": ("success", ""),
+    "warn": ("warning", ""),
+    "bad": ("error", ""),
+    "key": ("accent", "bold"),
+    "tag": ("background on warning", "bold"),
+    "stale": ("foreground-muted", "italic"),
+    "chosen": ("", "reverse"),
+}
+"""Role → its CSS variables and attributes. CSS classes of roles were an eighth of the work for the first frame."""
 
-ROLE_CLASSES = {f"role--{role}" for role in ROLES}
-"""COMPONENT_CLASSES of our screens. Not of each widget: the 13 classes of eight widgets delayed the first frame by
-50 ms."""
+PLAIN_TAG = ("warning on ansi_default", "bold reverse")
+"""The tag without colours of its own. Of a terminal's colours only its two own ones surely stand out on each other."""
 
 
 def role_style(widget: Widget, role: str) -> Style:
-    """Return the style of a role on the widget's screen."""
-    return widget.screen.get_component_rich_style(f"role--{role}", partial=True)
+    """Return the style of a role in the app's theme."""
+    app = widget.app
+    is_plain = role == "tag" and (app.no_color or app.native_ansi_color)
+    colours, attributes = PLAIN_TAG if is_plain else ROLES[role]
+    return _style(tuple(app.theme_variables.get(name, name) for name in colours.split(" on ") if name), attributes)
+
+
+@lru_cache
+def _style(colours: tuple[str, ...], attributes: str) -> Style:
+    return Style.from_color(*(Color.parse(colour).rich_color for colour in colours)) + Style.parse(attributes)
 
 
 def width_of(spans: Sequence[tuple[str, str]]) -> int:

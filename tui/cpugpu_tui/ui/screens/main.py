@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -18,7 +18,7 @@ from textual.widget import Widget
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane, shows_survey
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, StatePane, respelled, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, StatePane, respelled, spelled, wrapped
 from cpugpu_tui.ui.panes.status import KeysPane, StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
@@ -129,7 +129,6 @@ class MainScreen(Screen[None]):
     """Three panes, a status line, an answer, a footer."""
 
     AUTO_FOCUS = ""
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
     def __init__(self, state: AppState, glyphs: Glyphs, classes: str = "") -> None:
         super().__init__(classes=classes)

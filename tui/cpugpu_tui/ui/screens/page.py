@@ -14,14 +14,13 @@ from textual.screen import ModalScreen, Screen
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, in_whole_words, press, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, in_whole_words, press, width_of, wrapped
 from cpugpu_tui.ui.panes.status import tags
 
 
 class Page(Screen[None]):
     """Fills the screen while the run continues."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         ("j", "scroll('down')"), ("k", "scroll('up')"), ("g", "scroll('home')"), ("G", "scroll('end')")
     ]  # fmt: skip
@@ -221,8 +220,6 @@ T = TypeVar("T")
 
 class Box(ModalScreen[T]):
     """A box over the open page. It closes once, even if more keys were typed ahead."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close and return the result; do nothing if the box is closed already or covered.
