@@ -20,7 +20,6 @@ from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live import messages
-from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import COMMON_LAYOUTS, Shell, layout_classes
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
@@ -89,6 +88,7 @@ class CpuGpuApp(Shell[AppResult]):
         from cpugpu_tui.ui.live.backend import Backend, DemoBackend
         from cpugpu_tui.ui.live.bridge import Bridge
         from cpugpu_tui.ui.live.saved_runs import QuietReader
+        from cpugpu_tui.ui.panes.workload import WorkloadPane
 
         options, recording = self._options, self._options.demo
         backend = self._given_backend or (Backend(options) if recording is None else DemoBackend(options))
@@ -196,8 +196,8 @@ class CpuGpuApp(Shell[AppResult]):
         """Perform an action, or show why it is impossible now, so that no key seems broken."""
         own = default_namespace is None or default_namespace is self
         command = keys.command_of(action) if isinstance(action, str) and own else None
-        if command is not None and isinstance(self.screen, MainScreen):
-            self.preparing.settle(self.screen.query_one(WorkloadPane))
+        if command is not None and isinstance(self.screen, MainScreen) and self.screen.workload is not None:
+            self.preparing.settle(self.screen.workload)
         why = keys.impossible(command, self.state.situation) if command is not None else ""
         if command is not None and why:
             name = keys.label(command, self.state.situation)

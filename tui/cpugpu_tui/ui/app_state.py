@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,8 +45,7 @@ DEFAULT_REQUEST = PlanRequest()
 """What a person asks for who says nothing."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class FleetOptions:
+class FleetOptions(NamedTuple):
     """Theme, keys and mouse of a fleet's app."""
 
     theme: str | None = None
@@ -60,10 +58,13 @@ class FleetOptions:
     """Whether the app takes clicks and the wheel; otherwise the terminal keeps them."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class AppOptions(FleetOptions):
-    """Options from the app's command line."""
+class AppOptions(NamedTuple):
+    """Options from the app's command line: those of a fleet's app, and more."""
 
+    theme: str | None = None
+    config_dir: Path | None = None
+    keymap: Keymap = DEFAULT_KEYMAP
+    mouse: bool = True
     request: PlanRequest = DEFAULT_REQUEST
     """The request that is highlighted at the start."""
     python: str | None = None

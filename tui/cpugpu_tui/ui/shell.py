@@ -19,7 +19,7 @@ from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.app_state import AppState, FleetOptions
+from cpugpu_tui.ui.app_state import AppOptions, AppState, FleetOptions
 from cpugpu_tui.ui.controllers.themes import ThemeSwitcher
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report
@@ -67,7 +67,7 @@ class Shell(WatchedApp[Result]):
     """Exit code once the app is quitting; None before."""
 
     def __init__(
-        self, options: FleetOptions, glyphs: Glyphs, state: AppState, *, theme: str = themes.DEFAULT_THEME,
+        self, options: FleetOptions | AppOptions, glyphs: Glyphs, state: AppState, *, theme: str = themes.DEFAULT_THEME,
         sixteen_colours: bool = False, driver_class: type[Driver] | None = None,
     ) -> None:  # fmt: skip
         """Start with `theme` unless the options name one; with sixteen colours only ANSI themes are offered.

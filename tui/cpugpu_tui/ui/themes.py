@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import tomllib
 from textual.color import Color, ColorParseError
@@ -43,20 +43,6 @@ class BrokenTheme(UsageError):
         self.path = path
         self.brief = f"Theme {printable(path.name)} {what} {remedy}"
         """The same without the folder, for the status line."""
-
-
-class ThemeChoices(NamedTuple):
-    """Content of the list of themes."""
-
-    themes: tuple[tuple[str, str], ...]
-    """Name and kind of each: `dark`, `light yours`, `dark textual`."""
-    current: str
-    broken: tuple[str, ...] = ()
-    """Problems of the user's other files, with cause and remedy."""
-    remark: str = ""
-    """Why themes are missing, or look alike."""
-    config_file: str = ""
-    """The file in which a choice can be saved."""
 
 
 _SERIES = (SERIES_CPU, SERIES_GPU, SERIES_COPIES)

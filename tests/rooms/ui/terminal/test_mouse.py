@@ -14,7 +14,8 @@ from textual import events
 
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.panes.lines import PagedList, key_at
+from cpugpu_tui.ui.panes.lines import key_at
+from cpugpu_tui.ui.panes.paged_list import PagedList
 from cpugpu_tui.ui.panes.status import KeysPane
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.detail import DetailScreen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.theme import BUILTIN_THEMES, Theme
@@ -13,7 +13,10 @@ from textual.theme import BUILTIN_THEMES, Theme
 from cpugpu_tui.config import config_path
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
+from cpugpu_tui.ui.themes import BrokenTheme
+
+if TYPE_CHECKING:
+    from cpugpu_tui.ui.screens.palette import ThemeChoices
 
 LOOK_S = 1.0
 """How often the folder of the user's themes is checked for changes; never while something is timed."""
@@ -109,6 +112,8 @@ class ThemeSwitcher:
         self._app.push_screen(ThemesScreen(self._choices(), self._glyphs))
 
     def _choices(self) -> ThemeChoices:
+        from cpugpu_tui.ui.screens.palette import ThemeChoices
+
         own = {theme.name for theme in self._own.values()}
         remark = "This terminal has 16 colours; the other themes need 256." if self._sixteen_colours else ""
         remark = "NO_COLOR is set, so all themes look alike." if self._app.no_color else remark

@@ -21,7 +21,8 @@ from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
-from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, StatePane, labelled, respelled, spelled, visible, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, StatePane, labelled, respelled, spelled, visible, wrapped
+from cpugpu_tui.ui.panes.paged_list import PagedList
 from cpugpu_tui.workloads.presets import PRESETS
 
 if TYPE_CHECKING:

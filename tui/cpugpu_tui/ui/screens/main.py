@@ -21,11 +21,11 @@ from cpugpu_tui.ui.panes.answer import AnswerPane, shows_survey
 from cpugpu_tui.ui.panes.lines import Lines, Spans, StatePane, respelled, spelled, wrapped
 from cpugpu_tui.ui.panes.status import KeysPane, StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
-from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.workloads.presets import PRESETS
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.panes.timings_pane import TimingsPane
+    from cpugpu_tui.ui.panes.workload import WorkloadPane
 
 
 NAME_CELLS = 13
@@ -136,7 +136,8 @@ class MainScreen(Screen[None]):
         self._zoomed: str | None = None
         self._panes: tuple[StatePane, ...] = ()
         self._timings: TimingsPane | None = None
-        """None until the first frame is painted."""
+        self.workload: WorkloadPane | None = None
+        """Like the timings None until the first frame is painted, which shows an empty pane instead."""
         self.set_class(glyphs is ASCII, "-ascii")
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -152,7 +153,7 @@ class MainScreen(Screen[None]):
         self._panes = (status, welcome, answer, telemetry, keys)
         yield status
         with Ground(id="body"):
-            yield WorkloadPane(glyphs, state, id="workload")
+            yield Ground(id="workload")
             with Ground(id="centre"):
                 yield welcome
                 yield answer
@@ -161,9 +162,9 @@ class MainScreen(Screen[None]):
         yield Lines(id="too-small")
 
     def on_mount(self) -> None:
-        """Set the titles and focus the workloads."""
-        for pane in ("workload", "telemetry"):
-            self.query_one(f"#{pane}").border_title = pane.capitalize()
+        """Set the titles."""
+        self.query_one("#workload").border_title = "Workload"
+        self.query_one("#telemetry").border_title = "Telemetry"
         self.query_one("#welcome").border_title = "First run"
         self._show_welcome(self._state)
         self.query_one("#telemetry").can_focus = True
@@ -174,8 +175,15 @@ class MainScreen(Screen[None]):
     async def add_lists(self) -> None:
         """Add the workloads and the table after the first frame, which needs neither them nor what fills them."""
         from cpugpu_tui.ui.panes.timings_pane import TimingsPane
+        from cpugpu_tui.ui.panes.workload import WorkloadPane
 
-        await self.query_one(WorkloadPane).fill()
+        workload = WorkloadPane(self._glyphs, self._state, id="workload")
+        workload.border_title = "Workload"
+        with self.app.batch_update():
+            await self.query_one("#workload").remove()
+            await self.query_one("#body").mount(workload, before="#centre")
+            await workload.fill()
+        self.workload = workload
         pane = TimingsPane(self._glyphs, self._state, id="timings")
         pane.display = False
         await self.query_one("#centre").mount(pane, before="#welcome")
@@ -214,13 +222,14 @@ class MainScreen(Screen[None]):
             pane.show_state(state)
         if self._timings is not None:
             self._timings.show_state(state)
-        self.query_one(WorkloadPane).show_state(state)
+        if self.workload is not None:
+            self.workload.show_state(state)
         self._share_lines()  # more rows change no layout
 
     def _share_lines(self) -> None:
         """Give the workload pane the lines that the table, or the welcome in its place, does not need."""
-        workload, timings = self.query_one(WorkloadPane), self._timings
-        if timings is None:
+        workload, timings = self.workload, self._timings
+        if workload is None or timings is None:
             return
         if not self.has_class("-tall") or not self.has_class("-normal") or self._zoomed:
             if workload.styles.clear_rule("height"):

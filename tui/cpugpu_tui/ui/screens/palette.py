@@ -19,9 +19,9 @@ from textual.widgets.option_list import Option
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keys import COMMANDS, Keymap, Situation, impossible, label
 from cpugpu_tui.ui.panes.fields import LineField
-from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, cut, press, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, press, spelled, wrapped
+from cpugpu_tui.ui.panes.paged_list import PagedList
 from cpugpu_tui.ui.screens.page import Box, WheelMoves
-from cpugpu_tui.ui.themes import ThemeChoices
 
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"
 """Kinds of entries."""
@@ -208,6 +208,20 @@ def entry_line(entry: Entry, width: int, glyphs: Glyphs, *, chosen: bool) -> Spa
 
 _INSIDE = 36
 """Cells of a line; `pages.tcss` sets the width of the box."""
+
+
+class ThemeChoices(NamedTuple):
+    """Content of the list of themes."""
+
+    themes: tuple[tuple[str, str], ...]
+    """Name and kind of each: `dark`, `light yours`, `dark textual`."""
+    current: str
+    broken: tuple[str, ...] = ()
+    """Problems of the user's other files, with cause and remedy."""
+    remark: str = ""
+    """Why themes are missing, or look alike."""
+    config_file: str = ""
+    """The file in which a choice can be saved."""
 
 
 class ThemesScreen(Box[None]):
