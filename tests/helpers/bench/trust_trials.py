@@ -9,7 +9,7 @@ from tests.helpers.bench.interval_study import LEAST, MOST, Result, rounds
 from tests.helpers.runs.crossovers import crossover
 
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, GPU_OBSERVED, Comparison, SweepPoint
-from cpugpu_tui.decide.interval import MIN_ROUNDS, Pool
+from cpugpu_tui.decide.correlation import MIN_ROUNDS, Pool
 from cpugpu_tui.decide.next_size import is_clear
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import case_correlation, compare, is_converged

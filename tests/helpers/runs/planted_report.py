@@ -8,7 +8,7 @@ from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDEC
 from cpugpu_tui.model import DEVICE, DEVICE_WARM, PAGEABLE, PINNED, Case
 from cpugpu_tui.report.report import Printed, SweepReport
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row
+from cpugpu_tui.state.row import Row
 
 AXIS = "n of two n×n matrices"
 

@@ -1,7 +1,7 @@
 """What tests ask of rows and databases, and the program does not."""
 
 from cpugpu_tui.model import AS_WRITTEN, SYNCED
-from cpugpu_tui.state.state import Row
+from cpugpu_tui.state.row import Row
 from cpugpu_tui.store import Store
 
 

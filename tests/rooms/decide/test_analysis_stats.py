@@ -19,7 +19,7 @@ from cpugpu_tui.decide.comparison import (
     TOO_FEW,
     UNDECIDED,
 )
-from cpugpu_tui.decide.interval import MIN_ROUNDS, Correlation
+from cpugpu_tui.decide.correlation import MIN_ROUNDS, Correlation
 from cpugpu_tui.decide.stats import median, percentile, quantile
 from cpugpu_tui.decide.verdict import compare, plus_minus, typical_ns, word
 

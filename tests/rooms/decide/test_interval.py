@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from tests.helpers.bench.interval_study import RHOS, SHAPES
 from tests.helpers.bench.trust_trials import coverage, false_winners, wrongly_observed
 
-from cpugpu_tui.decide.interval import (
-    MIN_ROUNDS,
-    MOST_CORRELATION,
-    NONE,
-    Correlation,
-    Pool,
-    correlation,
-    median_interval,
-)
+from cpugpu_tui.decide.correlation import MIN_ROUNDS, MOST_CORRELATION, NONE, Correlation, Pool, correlation
+from cpugpu_tui.decide.interval import median_interval
 from cpugpu_tui.decide.stats import median
 
 VALUES = st.lists(st.floats(-20, 20), min_size=MIN_ROUNDS, max_size=40)

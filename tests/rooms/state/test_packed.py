@@ -11,7 +11,7 @@ from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.packed import Comparisons, Made, Numbers, Readings, Rounds, Series
-from cpugpu_tui.state.state import Row
+from cpugpu_tui.state.row import Row
 
 NS = st.floats(allow_nan=False, allow_infinity=False)
 KEYS = st.sampled_from((model.LATENCY, model.DEVICE, model.PAGEABLE, "other"))

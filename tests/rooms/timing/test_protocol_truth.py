@@ -12,7 +12,7 @@ from tests.helpers.runs.recorder import Recorder, plan_of, state_of, swept
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, UNDECIDED
-from cpugpu_tui.decide.interval import Pool
+from cpugpu_tui.decide.correlation import Pool
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import case_correlation, compare, is_usable
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine

@@ -41,7 +41,8 @@ from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads.code_target import held
 

@@ -15,7 +15,8 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, LATENCY, Case, OwnCode, Plan, RunStarted
 from cpugpu_tui.session.repeat import case_words
 from cpugpu_tui.state.folding import MeasuredRun, device_names
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import RunSummary
 
 

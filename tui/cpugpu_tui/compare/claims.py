@@ -19,7 +19,8 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan, request_words
 from cpugpu_tui.session.repeat import option_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded, measured_part
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 
 MOST_RUNS = 100

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from cpugpu_tui.decide import comparison
-from cpugpu_tui.decide.interval import NONE, Correlation, Interval, correlation, median_interval
+from cpugpu_tui.decide.correlation import NONE, Correlation, correlation
+from cpugpu_tui.decide.interval import Interval, median_interval
 from cpugpu_tui.decide.starts import NO_SPREAD, Spread, earlier_spread, starts_interval
 from cpugpu_tui.decide.stats import median
 

@@ -29,7 +29,8 @@ from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.report.report import decomposition_of
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 STATE_HEADS = (
     "device", "model", "SM clock", "temperature", "power", "throttled", "other processes", "waited for a core"

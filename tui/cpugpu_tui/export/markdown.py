@@ -11,7 +11,8 @@ from cpugpu_tui.render.gpus import Matrix, matrices
 from cpugpu_tui.render.rows import full_table
 from cpugpu_tui.render.sentences import heading, sentences, when
 from cpugpu_tui.render.verdicts import mark_lines
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 _MEANT = re.compile(r"([\\`*_\[\]|~#])")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " "})

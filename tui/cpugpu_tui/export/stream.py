@@ -19,7 +19,8 @@ from cpugpu_tui.session.event_stream import BESIDE
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.recorded_gpu import with_recorded
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.channel import encode
 
 

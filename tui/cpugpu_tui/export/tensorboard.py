@@ -19,7 +19,8 @@ from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.export.target import explained, make_folder, write
 from cpugpu_tui.model import AS_WRITTEN, LATENCY, RECORDED, RECORDED_GPU, CaseFinished, Event, place
 from cpugpu_tui.render.rows import sweep_name
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 if TYPE_CHECKING:
     from tensorboard.summary.writer.record_writer import RecordWriter

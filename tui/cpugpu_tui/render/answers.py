@@ -44,7 +44,8 @@ from cpugpu_tui.report.segments import (
 )
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.folding import once
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.presets import PRESETS
 

@@ -28,7 +28,8 @@ from cpugpu_tui.render.verdicts import row_limit, winner, written
 from cpugpu_tui.report.report import alone_plus_minus, judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 
 class Key:

@@ -20,7 +20,8 @@ from cpugpu_tui.report.bars import Part, parts_of
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import is_column, judged, sweep_in
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState, threads_of
+from cpugpu_tui.state.row import Row, threads_of
+from cpugpu_tui.state.state import RunState
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 

@@ -18,7 +18,8 @@ from cpugpu_tui.render.gpus import group_sentences, own_or_waited
 from cpugpu_tui.render.verdicts import remark
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.fleet_state import FleetState, HostState
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 LONGEST_WHY = 300
 """Most characters of a message that a row shows; a host may send thousands."""

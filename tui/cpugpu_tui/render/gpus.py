@@ -12,7 +12,8 @@ from cpugpu_tui.model import DEVICE, RECORDED, RECORDED_GPU, Device, PeerMeasure
 from cpugpu_tui.model.quantities import counted, joined, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import MeasuredRun, once
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 
 def models_of(run: RunState) -> dict[str, str]:

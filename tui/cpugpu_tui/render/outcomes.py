@@ -14,7 +14,8 @@ from cpugpu_tui.report.report import report
 from cpugpu_tui.report.segments import GPU, NONE_TIMED
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store

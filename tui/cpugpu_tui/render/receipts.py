@@ -10,7 +10,8 @@ from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import CodeCompiled, CodeTraced, CommandUse, LineCost, LinesProfiled, OwnCode, line_costs
 from cpugpu_tui.model.quantities import count_of, faster, percent, significant, size_text, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.workloads.code_target import CALLER
 
 

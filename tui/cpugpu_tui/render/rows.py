@@ -12,7 +12,8 @@ from cpugpu_tui.render.columns import COLUMNS, NONE, Key, joules, kernels_headin
 from cpugpu_tui.render.gpus import beside_words, row_standings, several, slow_text
 from cpugpu_tui.render.verdicts import common_marks, remark
 from cpugpu_tui.report.report import has_paper, is_column, main_threads
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 THREADS = "cpu-"
 """Prefix of the keys of columns with CPU times at other thread counts."""

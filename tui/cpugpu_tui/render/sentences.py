@@ -42,7 +42,8 @@ from cpugpu_tui.report.report import SweepReport, covers_starts, sweep_in
 from cpugpu_tui.report.segments import NONE_TIMED, TOO_FEW, Size
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.folding import once
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 """Crossovers that a search narrows → words before their bracket."""

@@ -26,7 +26,8 @@ from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.recorded_gpu import INTERPOLATED, NOT_RECORDED, lacks_recorded, neighbouring_sizes
-from cpugpu_tui.state.state import UNSAVED, Row, RunState
+from cpugpu_tui.state.row import UNSAVED, Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.transfer import link_of
 

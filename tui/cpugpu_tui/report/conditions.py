@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.comparison import DECISIVE_ROUNDS, EQUIVALENCE, TIE, Change, Comparison, SweepPoint
+from cpugpu_tui.decide.correlation import Correlation
 from cpugpu_tui.decide.crossover import changes_of, judged, placed, usable
-from cpugpu_tui.decide.interval import Correlation
 from cpugpu_tui.decide.next_size import next_size
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.model import LATENCY
@@ -41,7 +41,7 @@ from cpugpu_tui.report.segments import (
     ranges_of,
     segments_of,
 )
-from cpugpu_tui.state.state import Row
+from cpugpu_tui.state.row import Row
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 

@@ -26,7 +26,8 @@ from cpugpu_tui.decide.starts import LEAST_EARLIER
 from cpugpu_tui.report.conditions import Condition, condition_of
 from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, NOT_TIMED, Size
 from cpugpu_tui.state.folding import once
-from cpugpu_tui.state.state import Row, RunState, threads_of
+from cpugpu_tui.state.row import Row, threads_of
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.workloads import REGISTRY
 
 WITH_COPIES = (END_TO_END, PINNED, TEN_CALLS, HUNDRED_CALLS)

@@ -17,7 +17,8 @@ from cpugpu_tui.machine import procfs
 from cpugpu_tui.report.conditions import condition_of
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.turns import Rotation
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.warm_up import least_device_ns
 from cpugpu_tui.transport.agent_output import Agent, AgentExited, Message
 from cpugpu_tui.transport.agent_pool import Agents

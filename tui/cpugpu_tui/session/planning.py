@@ -8,7 +8,7 @@ from itertools import chain
 from cpugpu_tui import model
 from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, full_dtype, parse_threads
 from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
-from cpugpu_tui.decide.interval import MIN_ROUNDS
+from cpugpu_tui.decide.correlation import MIN_ROUNDS
 from cpugpu_tui.decide.next_size import fine_grid, full_grid, grid
 from cpugpu_tui.errors import did_you_mean
 from cpugpu_tui.session import request as requests

@@ -199,7 +199,7 @@ def check_settings(request: PlanRequest) -> None:
     Raises:
         FieldError: one of them is out of range or unknown, or a command would be simulated.
     """
-    from cpugpu_tui.decide.interval import MIN_ROUNDS  # not before the first frame
+    from cpugpu_tui.decide.correlation import MIN_ROUNDS  # not before the first frame
 
     limits = ("rounds", "rounds", 1000), ("starts", "starts", MOST_STARTS), ("repeat", "runs", 1000)
     for name, noun, most in limits:

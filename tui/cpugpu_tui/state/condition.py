@@ -15,7 +15,8 @@ from cpugpu_tui.model import EDGES, CoreUse, CoreWait, OwnCode, Reading, typed_n
 from cpugpu_tui.model.quantities import count_of, percent, size_text, time_text
 from cpugpu_tui.model.throttling import COUNTER_KEYS
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 
 NOT_READ = Reading(None, "not-asked")

@@ -11,7 +11,7 @@ from typing import Any
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import WhatIf, gpu_rounds
 from cpugpu_tui.decide.comparison import Comparison
-from cpugpu_tui.decide.interval import Correlation
+from cpugpu_tui.decide.correlation import Correlation
 from cpugpu_tui.decide.starts import earlier_spread
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import compare, compare_apart, start_logs, typical_ns

@@ -18,7 +18,8 @@ from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import RECORDED, Case, Event, GpuTelemetry, Plan, TelemetryRead
 from cpugpu_tui.state.condition import condition
-from cpugpu_tui.state.state import OwnRows, Row, RunState
+from cpugpu_tui.state.row import OwnRows, Row
+from cpugpu_tui.state.state import RunState
 
 T = TypeVar("T")
 

@@ -20,7 +20,8 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model.quantities import joined
 from cpugpu_tui.state.device_times import ROUND_METRICS, DeviceTimes
 from cpugpu_tui.state.folding import once
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 if TYPE_CHECKING:
     from cpugpu_tui.state.reference import RecordedCase, Reference, Start

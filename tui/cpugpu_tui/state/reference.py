@@ -22,7 +22,8 @@ from cpugpu_tui.config.paths import create_private_folder, data_dir, read_at_mos
 from cpugpu_tui.errors import UsageError, home_path
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.state.device_times import ROUND_METRICS
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 KIND = "cpugpu-tui reference"
 SCHEMA = 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import Comparison
-from cpugpu_tui.decide.interval import Correlation, Pool
+from cpugpu_tui.decide.correlation import Correlation, Pool
 from cpugpu_tui.decide.next_size import is_clear, is_futile, is_settled
 from cpugpu_tui.decide.verdict import case_correlation, is_converged, is_usable
 from cpugpu_tui.timing.channel import Control, Emit

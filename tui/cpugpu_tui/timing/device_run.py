@@ -8,7 +8,7 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import Comparison
-from cpugpu_tui.decide.interval import Correlation
+from cpugpu_tui.decide.correlation import Correlation
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.machine.cores import Snapshot, Waited

@@ -6,7 +6,7 @@ import traceback
 from collections import deque
 from itertools import chain
 
-from cpugpu_tui.decide.interval import Pool
+from cpugpu_tui.decide.correlation import Pool
 from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
 from cpugpu_tui.model import ENERGY, KERNELS, TURN, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun

@@ -21,7 +21,8 @@ from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import once
 from cpugpu_tui.state.packed import same
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.keys import Keymap
 from cpugpu_tui.ui.panes.lines import Spans, spelled

@@ -28,7 +28,8 @@ from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.session.resume import resume_command
 from cpugpu_tui.state.recorded_gpu import is_offered, with_recorded
 from cpugpu_tui.state.reference import OFFERED
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 
 OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)
 """Columns that are dropped on a narrow terminal, in this order. `--json` always has them."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.analysis.regret import Regret
     from cpugpu_tui.report.segments import Size
     from cpugpu_tui.session.request import PlanRequest
-    from cpugpu_tui.state.state import Row
+    from cpugpu_tui.state.row import Row
     from cpugpu_tui.thresholds import Threshold, Thresholds
 
 LIMIT_S = 300.0

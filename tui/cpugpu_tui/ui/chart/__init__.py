@@ -11,7 +11,8 @@ from textual.binding import BindingType
 from textual.geometry import Size
 
 from cpugpu_tui.report.report import is_column, sweep_in
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart.drawing import LEAST_CELLS, chart_lines
 from cpugpu_tui.ui.glyphs import Glyphs

@@ -19,7 +19,7 @@ from cpugpu_tui.render.crossover_words import bracket_text, is_wide, point_text,
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import axis_of, is_column, sweep_in
-from cpugpu_tui.state.state import Row, threads_of
+from cpugpu_tui.state.row import Row, threads_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, fitted, packed, spelled, width_of, wrapped

@@ -10,7 +10,8 @@ from cpugpu_tui.compare.changes import Changes, DeviceChange
 from cpugpu_tui.model.quantities import factor, time_text
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.comparison import SHORT_WORDS, VERDICT_WORDS, interval_text, percent_text
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
 

@@ -15,7 +15,8 @@ from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import is_column, sweep_in
 from cpugpu_tui.report.segments import ALL_EQUAL, NONE_TIMED, NOT_DECIDED, TOO_FEW, UP_TO
 from cpugpu_tui.session.planning import scale_text
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, plain, spelled

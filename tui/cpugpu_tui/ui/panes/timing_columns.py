@@ -13,7 +13,8 @@ from cpugpu_tui.render.rows import threads_key
 from cpugpu_tui.render.verdicts import row_limit
 from cpugpu_tui.report.report import has_paper, is_column, judged
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import Order
 from cpugpu_tui.ui.glyphs import Glyphs

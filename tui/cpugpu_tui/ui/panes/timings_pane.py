@@ -17,7 +17,8 @@ from textual.widgets import Input
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.rows import is_beside, thread_columns
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState, Order
 from cpugpu_tui.ui.chart import ChartPane, has_chart

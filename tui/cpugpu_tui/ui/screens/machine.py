@@ -18,7 +18,8 @@ from cpugpu_tui.render.gpus import WORKLOAD, Matrix, matrices, peer_sentences, r
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keys import COMMAND_BY_ID
 from cpugpu_tui.ui.panes.lines import Spans, fitted, labelled, respelled, spelled, wrapped

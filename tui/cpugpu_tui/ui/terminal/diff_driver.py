@@ -174,9 +174,10 @@ class ScreenMemory:
         if column not in cells and column + len(text) - 1 not in cells:
             # With both ends unknown, as in the first frame, no cell is compared: comparing 4,800 cells would take 9 ms.
             self._put(row, column, text, blank if text.isspace() else pen)
-            cells.update(
-                (place, (character, blank if character == " " else pen)) for place, character in enumerate(text, column)
-            )
+            if text.strip(" "):
+                cells.update((place, (sign, blank if sign == " " else pen)) for place, sign in enumerate(text, column))
+            else:
+                cells.update(dict.fromkeys(range(column, column + len(text)), (" ", blank)))
             return
         for place, character in enumerate(text, column):
             cell = (character, blank if character == " " else pen)

@@ -12,7 +12,8 @@ from cpugpu_tui.render.crossover_words import WITHIN_START, ends_text
 from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
 from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.report.report import judged
-from cpugpu_tui.state.state import UNSAVED, Row, RunState
+from cpugpu_tui.state.row import UNSAVED, Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs

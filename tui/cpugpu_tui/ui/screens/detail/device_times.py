@@ -15,7 +15,8 @@ from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
 from cpugpu_tui.render.verdicts import device_marks, mark_words
 from cpugpu_tui.state.condition import reason_lines
 from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_lines, trend_text
 from cpugpu_tui.ui.panes.lines import Spans, labelled, paragraph, spelled, width_of, wrapped

@@ -17,7 +17,8 @@ from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, w
 from cpugpu_tui.report.report import decomposition_of, judged
 from cpugpu_tui.report.segments import Size
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.row import Row
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, wrapped
 
