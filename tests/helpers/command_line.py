@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -161,6 +162,8 @@ def forget(before: set[str]) -> None:
 
 def start_in_threads(patch: pytest.MonkeyPatch) -> None:
     """Let agents be threads of this process, which imports torch once: 30 processes took 66 s of CPU for that."""
+    # An agent runs simulated own code once. Loading torch in its thread would keep the database's from going on.
+    import_module("torch.utils.flop_counter")
     start, before = Agents._start, set(registered())
 
     def started(agents: Agents) -> AgentProcess | AgentThread:

@@ -64,7 +64,7 @@ def test_a_lock_that_ends_costs_nothing_and_one_that_stays_costs_exit_4(cpugpu):
             said += process.stderr.read()
         assert process.returncode == (EXIT_UNFIT if stays else EXIT_OK)
         assert (b"Not saved: " in said) is stays
-        assert b"locked by another program" in said
+        assert b"locked by another program" in said or not stays, "a lock that ends at once is not worth a word"
     with cpugpu.store() as store:
         assert [(run.status, run.cases_ok) for run in store.runs()] == [("interrupted", 1), ("done", 2)]  # newest first
 

@@ -5,14 +5,15 @@ from itertools import groupby
 
 import pytest
 from tests.helpers.runs.fake_time import TimedMachine, TimingRecorder, faked
-from tests.helpers.runs.recorder import QUICK, Recorder, state_of
+from tests.helpers.runs.recorder import QUICK, Recorder, state_events
 
-from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Plan, Simulation
+from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Plan, RunFinished, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.report.segments import FROM
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.timing import scheduler
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
@@ -158,7 +159,8 @@ def surveyed_in(fake_time, limit_s, *names, slow=None, **more):
     recorder = TimingRecorder(fake_time)
     timed = TimedMachine(plan, recorder, fake_time, 0.1, slow)
     assert Scheduler(plan, timed, recorder, Control()).run() == "done"
-    return state_of(plan, recorder), recorder
+    ended = RunFinished(status="done", wall_ns=int(fake_time.now_s * 1e9))
+    return folded([*state_events(plan, recorder), ended]), recorder
 
 
 def test_the_workloads_of_a_survey_share_its_time_and_each_has_an_answer(fake_time):

@@ -1,6 +1,7 @@
 """`time NEW --against OLD` as a person meets it: the answer over sizes, wrong results, the history."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -59,8 +60,8 @@ def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpu
     assert "SAME" in told[0]
     assert "Placebo: one side was measured twice and did not move." in done.out
     words("\n".join(f"GPU: {each.splitlines()[0]}" for each in told[1:]))
-    assert "NEW x = torch.rand(n, n) (runs 2" in done.out
-    assert "OLD x = torch.rand(n, n).T (runs 1" in done.out
+    assert "NEW x = torch.rand(n, n) (runs " in done.out
+    assert "OLD x = torch.rand(n, n).T (runs " in done.out
 
 
 @pytest.mark.usefixtures("agents_here")
@@ -68,13 +69,14 @@ def test_two_variants_are_named_and_their_command_is_repeated(cpugpu):
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-variant", "compiled", "--n", "64",
                        "--simulate", SIMULATED, "--max-seconds", "0.01")  # fmt: skip
     marked = "SIMULATED: your code was not timed. No number here was measured. "
-    assert done.out.startswith(f"{marked}NEW default (run 2) against OLD compiled (run 1)"), done.err
+    named = re.match(rf"{marked}NEW default \(run ([12])\) against OLD compiled \(run [12]\)", done.out)
+    assert named is not None, done.err
     assert "TOO FEW RUNS" in done.out
     assert "Placebo" not in done.out, "one pair tells nothing"
-    again = cpugpu.here("show", "2").out.split("Again: cpugpu-tui ")[1]
+    again = cpugpu.here("show", named[1]).out.split("Again: cpugpu-tui ")[1]
     repeated = cpugpu.here(*shlex.split(again), "--json", "--no-save", "--max-seconds", "0.01")
     plans = [event.plan for event in repeated.events if isinstance(event, RunStarted)]
-    assert [plan.codes[0].is_compiled for plan in plans] == [True, False]
+    assert sorted(plan.codes[0].is_compiled for plan in plans) == [False, True]
     assert len({plan.cases for plan in plans}) == 1
 
 

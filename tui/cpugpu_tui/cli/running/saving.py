@@ -19,6 +19,9 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.store.outbox import Outbox, Unsaved
 
+SILENT_TRY_S = 0.3
+"""How long a locked database is tried before a person reads of it: the other side of a comparison lets go at once."""
+
 LAST_TRY_S = 10.0
 """How long a command waits at its end for a locked database."""
 
@@ -82,7 +85,12 @@ def save_rest(outbox: Outbox | None, code: int) -> int:
 
     If something is not saved, 0 becomes 4. Other exit codes say more and stay.
     """
-    if outbox is None or not (before := outbox.unsaved):
+    if outbox is None or not outbox.unsaved:
+        return code
+    if isinstance(outbox.unsaved.cause, LockedError) and code <= 128:
+        with suppress(KeyboardInterrupt):
+            outbox.flush(SILENT_TRY_S)
+    if not (before := outbox.unsaved):
         return code
     limit_s = 0.0
     if isinstance(before.cause, LockedError) and (code <= 128 or code == EXIT_INTERRUPTED):
