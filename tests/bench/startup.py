@@ -32,7 +32,7 @@ app()
 """
 
 
-START_RATIO = 1.3
+START_RATIO = 1.15
 """Budget, as a multiple of the start-up time of the minimal apps."""
 
 
