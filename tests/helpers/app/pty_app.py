@@ -192,7 +192,7 @@ class PtyApp:
             raise TooLateError(f"still running after {deadline_s} s; last screen:\n{self.text}") from error
 
     def quit(self) -> None:
-        """Press q, and wait for the end, which is no failure."""
+        """Press q, and wait until the app has ended with exit code 0."""
         self.send("q")
         assert self.exit_code() == 0
 

@@ -150,11 +150,12 @@ def _within(
     log = math.log(cpu) - math.log(gpu)
     interval = _interval(logs, log, others)
     found = None if interval is None else _judged(log, interval.low, interval.high, len(logs))
-    if found is None or found.verdict == comparison.UNDECIDED:
-        observed = _observed(cpu_ns, gpu_ns, log)
-        if found is None or observed != comparison.TOO_FEW:
-            return comparison.Comparison(ratio_of(log), None, None, len(logs), observed)
-    return found
+    if found is not None and found.verdict != comparison.UNDECIDED:
+        return found
+    observed = _observed(cpu_ns, gpu_ns, log)
+    if found is not None and observed == comparison.TOO_FEW:
+        return found
+    return comparison.Comparison(ratio_of(log), None, None, len(logs), observed)
 
 
 def _judged(log: float, low: float, high: float, rounds: int) -> comparison.Comparison:

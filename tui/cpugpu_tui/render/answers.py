@@ -278,6 +278,11 @@ def _speedups(rising: Sequence[float]) -> str:
     return f"{span(ends if rising[0] >= 1 else ends[::-1])} {word}"
 
 
+def hides_skipped(run: RunState) -> bool:
+    """Whether a sentence stands for the cases that a run did not reach, in place of their rows."""
+    return is_survey(run) or run.skipped > MOST_NAMED
+
+
 def _without_answer(run: RunState) -> tuple[str, ...]:
     """Return why there is no answer; nothing while one may still come."""
     if run.devices and run.gpu is None and run.plan.beside:
@@ -304,7 +309,7 @@ def _lost(run: RunState, begin: str) -> str:
     where = f" on {devices.most_common(1)[0][0]}" if devices else ""
     counts = [f"{len(failed)} of {len(run.rows)} failed{where}"] if failed else []
     counts += [f"{len(failures) - len(failed)} of {len(run.rows)} skipped"] if len(failures) > len(failed) else []
-    rows = " The rows show why." if failed or len(failures) <= MOST_NAMED else ""  # many skipped ones are not shown
+    rows = " The rows show why." if failed or not hides_skipped(run) else ""
     return f"{', '.join([begin, *counts])}.{rows}"
 
 

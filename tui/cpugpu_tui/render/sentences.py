@@ -18,6 +18,7 @@ from cpugpu_tui.render.answers import (
     brief_lines,
     explained,
     has_sweeps,
+    hides_skipped,
     is_survey,
     leading_answers,
     lines_beside_table,
@@ -227,19 +228,17 @@ def cut_short(run: RunState) -> str:
     plan = run.plan
     if plan.search is None:
         ends = {"done": "The time limit ended the run early", "stopped": "The run was stopped early"}
-        is_said = run.status in ends and run.skipped > MOST_NAMED
+        is_said = run.status in ends and hides_skipped(run)
         return f"{ends[run.status]}: {run.skipped} of {len(run.rows)} cases were not reached." if is_said else ""
     if run.status != "done" or (plan.max_seconds is None and not plan.search.is_survey):
         return ""
-    several = len(run.sweeps) > 1
+    several, names_brackets = len(run.sweeps) > 1, not plan.beside and _reached_limit(run)
     wide, skipped = [], 0
     for sweep, rows in run.sweeps.items():
         skipped += sum(row.status == "skipped" for row in rows)
         name = f"{work_name(sweep)} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
-        brackets = (
-            [] if plan.beside or not _reached_limit(run) else _wide_brackets(sweep_in(run, sweep), plan.search, start)
-        )
+        brackets = _wide_brackets(sweep_in(run, sweep), plan.search, start) if names_brackets else []
         wide += [f"{name}{bracket}" for bracket in brackets]
     parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
     named = f"brackets still wide: {', '.join(wide)}"

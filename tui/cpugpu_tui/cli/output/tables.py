@@ -14,11 +14,10 @@ from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.answers import is_survey, survey_lines
+from cpugpu_tui.render.answers import hides_skipped, is_survey, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
-from cpugpu_tui.render.crossover_words import MOST_NAMED
 from cpugpu_tui.render.gpus import matrices, several
 from cpugpu_tui.render.receipts import code_lines
 from cpugpu_tui.render.rows import RunTable, run_table, table_rows
@@ -57,10 +56,10 @@ def spelled_table(state: RunState) -> RunTable:
 def _shown_rows(state: RunState) -> list[Row]:
     """Return the rows that no sentence stands for: few skipped ones; of a survey with answers only failures."""
     has_answers = is_survey(state) and bool(survey_lines(state))
-    hides_skipped = is_survey(state) or state.skipped > MOST_NAMED
+    hides = hides_skipped(state)
     return [
         row for row in table_rows(state)
-        if (row.failure is not None or not has_answers) and not (hides_skipped and row.status == SKIPPED)
+        if (row.failure is not None or not has_answers) and not (hides and row.status == SKIPPED)
     ]  # fmt: skip
 
 
