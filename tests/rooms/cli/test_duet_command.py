@@ -126,6 +126,7 @@ def test_max_seconds_ends_it_after_a_pair(cpugpu, both):
     assert set(words_of(told).values()) == {"TOO FEW RUNS"}
     assert told["duet"]["pairs"] == 1  # type: ignore[index]
     assert told["bands"] == {"latency": 0.04, "device": 0.005}
+    assert "Allow more time with --max-seconds." in cpugpu.here("compare", "1", "2", code=EXIT_OK).out
 
 
 def test_max_seconds_is_obeyed_while_the_agents_start(cpugpu, tmp_path, words):

@@ -236,7 +236,7 @@ def play(
                 is_ready = _await_agents(duet, agents, ends_s)
                 events, ended = _run_pair(duet, agents, live) if is_ready else ([], ())
             if not is_ready:
-                _end_late(played, request, face)
+                _end_late(played, plan, request, face)
                 break
             _add_pair(played, duet, plan, events, ended, face)
             played.start_up_s = time.monotonic() - started_s - played.visits_s
@@ -287,10 +287,10 @@ def _await_agents(duet: Duet, agents: Sequence[Agents], ends_s: float) -> bool:
     return True
 
 
-def _end_late(played: Played, request: PlanRequest, face: Face) -> None:
+def _end_late(played: Played, plan: Plan, request: PlanRequest, face: Face) -> None:
     """End a duet whose time limit was over while agents started. Without an earlier pair, nothing was compared."""
     if not played.pairs:
-        error = late(request.max_seconds)
+        error = late(request.max_seconds or 0.0, is_simulated=plan.simulation is not None)
         played.notices.append(f"cpugpu-tui: {error}")
         face.see(RunState(), failed_by(error))
         face.say(played.notices[-1])

@@ -245,22 +245,21 @@ def summary(found: SeriesComparison) -> list[str]:
     lines = [*_only_in_one(found), *code_answer(found), *confidence_lines(found.judged, found.bands)]
     lines += [] if found.is_of_two_codes else [mean_text(label, mean) for label, mean in found.means.items()]
     counts = Counter(each.verdict for each in found.shared)
-    if counts[compare.TOO_FEW]:
-        needed = f"{compare.FIRST_LOOK} pairs of agents" if found.is_duet else f"{compare.MIN_RUNS} on each side"
-        better = "" if found.is_duet else ", 5 are better"
-        lines.append(
-            f"Too few runs for {counts[compare.TOO_FEW]} of {len(found.shared)} verdicts: {needed} are needed{better}. "
-            "This does not mean `no change`."
-        )
+    pairs = max((each.change.base_runs for each in found.shared if each.change is not None), default=0)
+    if few := counts[compare.TOO_FEW]:
+        sides = f"{compare.MIN_RUNS} on each side are needed, 5 are better"
+        needed = f"{compare.FIRST_LOOK} pairs of agents are needed" if found.is_duet else sides
+        lines += [f"Too few runs for {few} of {len(found.shared)} verdicts: {needed}. This does not mean `no change`."]
     if found.is_duet:  # of other series each run says it
         lines += dict.fromkeys(filter(None, map(left_out, (found.base, found.new))))
     if any(each.change is not None and each.change.is_copied for each in found.judged):
         lines.append(COPIED)
-    if counts[compare.UNDECIDED] and not found.is_duet:
-        lines.append(f"{counts[compare.UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
-    elif counts[compare.UNDECIDED]:
-        pairs = max(each.change.base_runs for each in found.shared if each.change is not None)
-        lines.append(f"{counts[compare.UNDECIDED]} undecided: the times vary too much for {pairs} pairs of agents.")
+    if unclear := counts[compare.UNDECIDED]:
+        vary = f"the times vary too much for {pairs} pairs of agents"
+        why = vary if found.is_duet else "more runs in each series would narrow the intervals"
+        lines.append(f"{unclear} undecided: {why}.")
+    if found.is_duet and few + unclear and pairs < compare.MOST_PAIRS:
+        lines.append("Allow more time with --max-seconds.")
     if any(each.is_group for each in found.judged):
         lines.append("Because there are many cases, neighbouring sizes share a verdict.")
     if counts[compare.NOT_COMPARABLE] == len(found.shared):

@@ -10,6 +10,9 @@ from cpugpu_tui.transport.agent_process import no_agent
 FRUITLESS_AGENTS = 1
 """How many agents in a row may die without a result: somebody else may have killed one."""
 
+START_S, SIMULATED_START_S = 30.0, 5.0
+"""Time limits in which a process surely starts. On an H200 server it took 5 to 7 s, and 0.5 s if simulated."""
+
 
 def failed_by(error: CpuGpuError) -> model.RunFinished:
     """Return the end of a run that an error ended."""
@@ -47,11 +50,12 @@ def given_up(plan: model.Plan, python: str | None, hello: model.Hello | AgentExi
     )
 
 
-def late(limit_s: float | None) -> CpuGpuError:
-    """Return the error for a process that had not started when the time limit was over."""
+def late(limit_s: float, *, is_simulated: bool) -> CpuGpuError:
+    """Return the error for a process that had not started when the time limit was over, with one that is enough."""
+    start_s, why = (SIMULATED_START_S, "") if is_simulated else (START_S, "Importing torch takes most of this time. ")
     return CpuGpuError(
         f"The process that times had not started within the time limit of {limit_s:g} s for a run (--max-seconds).",
-        "Importing torch takes most of this time. Allow several times as long.",
+        f"{why}Allow {max(start_s, 3 * limit_s):g} s or more for a run.",
     )
 
 

@@ -201,7 +201,7 @@ class Session:
                 if self.stopping:
                     return _STOPPED
                 if not self._stream.has_begun:
-                    raise late(self._plan.max_seconds)
+                    raise late(self._plan.max_seconds or 0.0, is_simulated=self._plan.simulation is not None)
                 limit = f"the time limit of {self._plan.max_seconds:g} s (--max-seconds)"
                 return model.RunFinished(status="done", message=f"No further process was started: {limit} was over.")
             if isinstance(hello, AgentExited):
