@@ -129,7 +129,7 @@ class DeviceSampled(Event):
     started_mono_ns: int = 0
     ended_mono_ns: int = 0
     marks: tuple[str, ...] = ()
-    """Marks of disturbances: `starved`, `launch-bound`, `clock-unsettled`, `page-faults`, … Marked samples are kept."""
+    """Disturbances: `blocking`, `launch-bound`, `clock-unsettled`, `page-faults`, … Marked samples are kept."""
     sm_clock_mhz: float | None = None
     """SM clock of the GPU at the start of the half-round, MHz; None on a CPU or if it cannot be read."""
     sm_clock_end_mhz: float | None = None

@@ -43,6 +43,7 @@ OPEN_MARKS = {
 
 MARK_WORDS = {
     "starved": "the GPU ran out of queued work, so the sample was repeated with a longer queue",
+    "blocking": "each call waits for the GPU by itself, so kernel time could not be measured alone",
     "launch-bound": "the GPU waited for launches, so kernel time could not be measured alone",
     "other-stream": "the code uses a stream that the event clock does not see, so kernel time was not measured",
     "clock-unsettled": "the GPU's clock had not settled before the round",

@@ -31,7 +31,7 @@ def timer(enqueue_ns, starves):
 
     def batch(op, count, spin_ns):
         asked.append((count, spin_ns))
-        return (5000.0,) * count, starves(count, spin_ns)
+        return DeviceSamples((), ("launch-bound",)) if starves(count, spin_ns) else DeviceSamples((5000.0,) * count)
 
     made._batch = batch  # type: ignore[method-assign]
     return made, asked
@@ -95,6 +95,9 @@ class FakeStream:
     def synchronize(self):
         self.now_ns = max(self.now_ns, self.busy_until_ns)
 
+    def query(self):
+        return self.busy_until_ns <= self.now_ns
+
 
 class FakeBuffer:
     def __init__(self, stream):
@@ -142,6 +145,13 @@ def test_a_stream_that_runs_dry_is_noticed(streamed, monkeypatch):
     monkeypatch.setattr(cuda_module, "spin", lambda cycles: stream.queue("spin", 0.0))
     made._flush_bytes = 0
     assert made.device_samples(op, 4) == DeviceSamples((), ("launch-bound",))
+
+
+def test_a_call_that_waits_for_the_gpu_by_itself_is_blocking(streamed):
+    """A pageable copy of 400 MB was called launch-bound on an H200: the longest spin ends before it returns."""
+    made, op, stream = streamed
+    op.step = lambda: (stream.queue("call", 5_000), stream.synchronize())
+    assert made.device_samples(op, 4) == DeviceSamples((), ("blocking",))
 
 
 def test_inputs_that_the_step_changes_are_restored_before_each_call(streamed):

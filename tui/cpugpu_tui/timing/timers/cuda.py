@@ -265,7 +265,8 @@ class CudaTimer(TorchThreads):
         """Time single calls with event pairs, each behind a spin of its own, with the L2 cache flushed before each.
 
         If a start event has already occurred when its pair is queued, the stream ran dry (starved). The spin is then
-        doubled and the batch repeated. At the longest spin, the operation is launch-bound.
+        doubled and the batch repeated. At the longest spin, the operation is blocking if the call returned with
+        nothing left to do in the stream, such as a copy of pageable memory, else launch-bound.
         """
         if not self.is_event_clock_sound:
             return DeviceSamples(())
@@ -273,15 +274,13 @@ class CudaTimer(TorchThreads):
             return DeviceSamples((), ("other-stream",))  # events of one stream do not span the others
         spin_ns = min(1.5 * self._enqueue_ns + SPIN_MARGIN_NS, SPIN_CAP_NS)
         while True:
-            samples, starved = self._batch(op, count, spin_ns)
-            if not starved:
-                return DeviceSamples(samples)
-            if spin_ns >= SPIN_CAP_NS:
-                return DeviceSamples((), ("launch-bound",))
+            samples = self._batch(op, count, spin_ns)
+            if not samples.marks or spin_ns >= SPIN_CAP_NS:
+                return samples
             spin_ns = min(2 * spin_ns, SPIN_CAP_NS)
 
-    def _batch(self, op: Operation, count: int, spin_ns: float) -> tuple[tuple[float, ...], bool]:
-        """Run (spin, flush, start, call, end, wait) up to `count` times; return times, ns, and whether one starved.
+    def _batch(self, op: Operation, count: int, spin_ns: float) -> DeviceSamples:
+        """Run (spin, flush, start, call, end, wait) up to `count` times; if one starved, return only a mark.
 
         The wait matters: without it, kernels of 4 to 20 µs read 0.2 µs less than in NVBench, which waits, too
         (`make bench ONLY=small_kernels`).
@@ -298,14 +297,15 @@ class CudaTimer(TorchThreads):
                 flush.zero_()
             start.record()
             step(*inputs)
+            blocking = self._stream.query()
             end.record()
             starved = start.query()
             self._enqueue_ns = float(perf_counter_ns() - started)
             self._stream.synchronize()
             if starved:
-                return (), True
+                return DeviceSamples((), ("blocking" if blocking else "launch-bound",))
             samples.append(start.elapsed_time(end) * 1e6)
-        return tuple(samples), False
+        return DeviceSamples(tuple(samples))
 
     def _flush_target(self) -> Any:
         """Return the buffer whose zeroing evicts the L2 cache; None for warm caches."""
