@@ -218,6 +218,12 @@ def test_launches_that_no_backlog_can_hide_are_launch_bound():
     assert cpu.device_samples(cpu.load(CASE, None), 1).marks == ()
 
 
+def test_a_pageable_copy_waits_for_the_gpu_by_itself_and_a_pinned_one_does_not():
+    _, gpu = timers()
+    cases = (model.Case("transfer", 4096, variant=variant) for variant in ("h2d-pageable", "d2h-pinned"))
+    assert [gpu.device_samples(gpu.load(case, None), 1).marks for case in cases] == [("blocking",), ()]
+
+
 # ------------------------------------------------------------------ the machine that a person gets
 
 

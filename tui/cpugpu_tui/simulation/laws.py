@@ -288,6 +288,11 @@ class SimulatedOperation:
     run_factor: float = 1.0
     """Factor of all times of this case in this run; `work_ns` contains it."""
 
+    @property
+    def is_blocking(self) -> bool:
+        """Whether the call itself waits for the GPU, as a copy of pageable memory does."""
+        return (link_of(self.case.variant) or "").endswith("_pageable")
+
 
 class SimulatedGauge:
     """Calibration from the constants of a `Simulation`, without measuring or sleeping."""

@@ -43,7 +43,6 @@ from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, out_of_memory
 from cpugpu_tui.timing.timers.event_clock import EventClocks
 from cpugpu_tui.workloads import Report
 from cpugpu_tui.workloads.code_workload import run_once
-from cpugpu_tui.workloads.transfer import link_of
 
 COMPILE_NS = 2e9
 """Cost of compiling a case on one device, ns."""
@@ -217,10 +216,8 @@ class SimulatedTimer:
         """Return the kernel times of single calls; none without a sound event clock, or if launches take too long."""
         if not self.device.is_cpu and not self._is_clock_sound:
             return DeviceSamples(())
-        if not self.device.is_cpu and (link_of(op.case.variant) or "").endswith("pageable"):
-            return DeviceSamples((), ("blocking",))
-        if not self.device.is_cpu and self._laws.launch_ns > SPIN_CAP_NS:
-            return DeviceSamples((), ("launch-bound",))
+        if not self.device.is_cpu and (op.is_blocking or self._laws.launch_ns > SPIN_CAP_NS):
+            return DeviceSamples((), ("blocking" if op.is_blocking else "launch-bound",))
         samples = tuple(self._work_ns(op) for _ in range(count))
         self.sensors.work(sum(samples))
         self._clock.advance(sum(samples))
