@@ -49,7 +49,7 @@ def stopped(pairs):
 def test_a_planted_cost_of_three_percent_is_found():
     found = [stopped(rounds(0.03, 0.01, seed)) for seed in range(200)]
     assert all(ratio.is_settled and not ratio.is_allowed for ratio in found)
-    assert sum(ratio.is_cost for ratio in found) == 200
+    assert sum(ratio.low > 1 for ratio in found) == 200
     assert sum(ratio.low <= 1.03 <= ratio.high for ratio in found) >= 180
     verdicts = {cost_finding(MeasuredCost("an H200", ratio.rounds, ratio), 60).verdict for ratio in found}
     assert verdicts == {"warn"}

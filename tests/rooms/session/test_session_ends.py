@@ -79,7 +79,6 @@ def test_a_paused_case_does_not_time_out():
 
     session._next = ticking  # type: ignore[method-assign]
     session.pause()
-    assert session.paused
     events: list[model.Event] = []
     assert session.run(events.append).status == "stopped"
     assert "timeout" not in scripted.statuses(events)

@@ -118,7 +118,7 @@ def test_all_of_it_comes_out_of_a_run_on_a_planted_machine():
     assert (found.temperature_begin_c, found.temperature_end_c) == (model.Reading(41.0), model.Reading(41.0))
     assert 120.0 < found.watts.value < 620.0
     assert found.gflop_per_j.value == pytest.approx(2 * 64**3 / (found.energy.joules_per_call.value or 0) / 1e9)
-    assert found.is_shared
+    assert found.company.is_shared
     assert "shared-gpu" in row.marks
 
 

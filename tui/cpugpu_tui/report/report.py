@@ -129,10 +129,6 @@ class RunReport:
         found = [each for each in self.sweeps if each.resident.kind != NONE_TIMED]
         return tuple(sorted(found, key=_place) if self.is_survey else found)
 
-    def by_class(self, key: str = RESIDENT) -> dict[str, tuple[SweepReport, ...]]:
-        """Return class → answered sweeps under a condition; every class is there, and every sweep in one."""
-        return {kind: tuple(each for each in self.answered if each.under(key).kind == kind) for kind in CLASSES}
-
 
 @once
 def report(run: RunState) -> RunReport:

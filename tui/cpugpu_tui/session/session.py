@@ -145,11 +145,6 @@ class Session:
         """What is left of the time limit, seconds; infinite without one."""
         return (self._plan.max_seconds or math.inf) + (self._began_s or 0.0) - time.monotonic()
 
-    @property
-    def paused(self) -> bool:
-        """Whether a pause was requested."""
-        return self._paused
-
     def add_telemetry(self, event: model.TelemetryRead) -> None:
         """Add a telemetry reading of this machine to the events of this run, unless it runs on another one."""
         if self._agents.host is None:

@@ -43,11 +43,6 @@ class Condition(NamedTuple):
     company: device_state.Company | None
     """Other processes on the GPU; None on a CPU, and if they cannot be listed."""
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether work of other processes may be in the result."""
-        return self.company is not None and self.company.is_shared
-
 
 def condition(run: RunState, row: Row, times: DeviceTimes) -> Condition:
     """Return the condition of a device during a case."""
