@@ -10,9 +10,9 @@ from tests.helpers.runs.planted_report import planted, with_copies
 
 from cpugpu_tui.model import work_name
 from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.render.answer_sentences import survey_sentences
 from cpugpu_tui.render.crossover_words import MOST_IN_TABLE, exceptions, sizes_text, where, who_wins
 from cpugpu_tui.render.sentences import below_table, table_lines
-from cpugpu_tui.render.survey_sentences import survey_sentences
 from cpugpu_tui.report.bars import OPEN, cells_of
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.transport.agent_output import decode

@@ -1,6 +1,7 @@
 """The answer in at most two sentences, then its reasons: the largest cost, other costs, and the paper's clock.
 
-The answer says where the GPU wins, by how much at the largest size, and the same with copies.
+The answer says where the GPU wins, by how much at the largest size, and the same with copies. That of a survey puts
+each workload into one class.
 """
 
 from __future__ import annotations
@@ -8,15 +9,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.costs import CAUSES, NO_LAUNCH, ONE_THREAD, PINNED, UNEXPLAINED, Decomposition
-from cpugpu_tui.model.quantities import count_of, factor, faster, percent, size_text, time_text
+from cpugpu_tui.analysis.costs import (
+    CAUSES,
+    END_TO_END,
+    NO_LAUNCH,
+    ONE_THREAD,
+    PINNED,
+    RESIDENT,
+    UNEXPLAINED,
+    Decomposition,
+)
+from cpugpu_tui.model.quantities import count_of, factor, faster, joined, percent, size_text, time_text
 from cpugpu_tui.render.crossover_words import (
-    WITHIN,
     WITHIN_START,
+    WITHIN_TIE,
+    bracket_text,
     ends_text,
+    exceptions,
+    is_wide,
     leader,
+    point_text,
     printed_interval,
+    ranges_text,
     reason_words,
+    where,
     who_wins,
 )
 from cpugpu_tui.report.conditions import Condition
@@ -26,12 +42,16 @@ from cpugpu_tui.report.segments import (
     ALWAYS,
     CPU,
     EQUAL,
+    FALLS,
+    FROM,
     GPU,
     NEVER,
     NONE_TIMED,
     NOT_DECIDED,
+    SEVERAL,
     UNSURE,
     UP_TO,
+    WITHIN,
     Size,
 )
 
@@ -96,7 +116,7 @@ def at_text(size: Size, subject: str, rival: str = "") -> str:
     assert found is not None
     than = f" than {rival}" if rival else ""
     if size.judgement == EQUAL:
-        return f"{at} {subject} is as fast as {rival or 'the CPU'} ({WITHIN})"
+        return f"{at} {subject} is as fast as {rival or 'the CPU'} ({WITHIN_TIE})"
     if size.rounds is not None and found.low is None:
         text = f"{at} {subject} was {range_words(*size.rounds)}{than} in {count_of(found.rounds, 'round')}"
         if size.winner is not None:
@@ -196,3 +216,59 @@ def _claim(printed: list[Printed]) -> str:
     if first is None or first == last.size:
         return f"the GPU seems {text}"
     return f"the GPU seems to win from {size_text(first)} and to be {text}"
+
+
+# ------------------------------------------------------------------ a survey
+
+
+Named = Sequence[tuple[str, SweepReport]]
+"""Workloads of a survey with their names."""
+
+CLASS_WORDS = {
+    ALWAYS: "faster at every size timed", FROM: "faster from a size on",
+    WITHIN: "faster in a range, unclear beyond it", SEVERAL: "faster in several ranges",
+    FALLS: "faster up to a size", NEVER: "not faster at any size timed",
+    UP_TO: "slower in a range, otherwise unclear", ALL_EQUAL: "not faster because both are equal",
+    NOT_DECIDED: "unclear", NONE_TIMED: "not timed",
+}  # fmt: skip
+"""Class → its words, most important first."""
+
+
+def classes_of(found: Named, key: str) -> dict[str, list[str]]:
+    """Return class → names of the workloads in it, without empty classes."""
+    classes: dict[str, list[str]] = {}
+    for name, each in found:
+        classes.setdefault(each.under(key).kind, []).append(name)
+    return classes
+
+
+def survey_sentences(found: Named, *, is_recorded: bool = False) -> tuple[str, str]:
+    """Return which workloads are faster on the GPU, and which not; and the same including copies."""
+    gpu = "the recorded" if is_recorded else "this"
+    return f"On {gpu} GPU, {_classes_text(found, RESIDENT)}.", f"Including copies, {_classes_text(found, END_TO_END)}."
+
+
+def _classes_text(found: Named, key: str) -> str:
+    """Return each class with its workloads, and these with the sizes that the class leaves open."""
+    texts: dict[str, list[str]] = {}
+    for name, each in found:
+        condition = each.under(key)
+        texts.setdefault(condition.kind, []).append(f"{name}{_class_sizes(condition)}")
+    return "; ".join(f"{words}: {joined(texts[kind])}" for kind, words in CLASS_WORDS.items() if kind in texts)
+
+
+def _class_sizes(found: Condition) -> str:
+    """Return the sizes of a class in brackets: ` (≈ 2,870)`, ` (500)`; empty for classes without a size."""
+    if found.kind in (ALWAYS, NEVER, ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
+        return ""
+    if found.kind == UP_TO:
+        return f" ({ranges_text(found)})"
+    if found.kind != FROM:
+        return f" ({where(found, with_above=False)})"
+    change = found.crossover
+    if change is None:
+        first = found.ranges[-1].first
+        at = size_text(first) if first == found.timed[0].size else f"≤ {size_text(first)}"  # below it is unclear
+    else:
+        at = bracket_text(change) if is_wide(change) else point_text(change)
+    return f" ({at}{exceptions(found)})"

@@ -12,7 +12,7 @@ from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.slow_gpus import grouped
 from cpugpu_tui.model.quantities import faster, joined, size_text
-from cpugpu_tui.render.answer_sentences import sentences, so_far
+from cpugpu_tui.render.answer_sentences import Named, classes_of, sentences, so_far, survey_sentences
 from cpugpu_tui.render.crossover_words import MOST_NAMED, is_wide, point_size, reason_words, where
 from cpugpu_tui.render.gpus import (
     beside_words,
@@ -25,7 +25,6 @@ from cpugpu_tui.render.gpus import (
     several,
     span,
 )
-from cpugpu_tui.render.survey_sentences import Named, classes_of, survey_sentences
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport, is_column, report, threads_in_force
 from cpugpu_tui.report.segments import (

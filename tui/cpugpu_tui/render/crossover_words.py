@@ -60,7 +60,7 @@ EVEN = 1.01
 WITHIN_START = "within this start"
 """What an interval is about if no other start of the process is known."""
 
-WITHIN = f"within {share_text(EQUIVALENCE)}"
+WITHIN_TIE = f"within {share_text(EQUIVALENCE)}"
 
 REASONS = {
     TOO_FEW: "too few rounds", UNSURE: "not sure enough", ONE_START: "other starts may differ",
@@ -75,7 +75,7 @@ REASONS = {
 def reason_words(size: Size) -> str:
     """Return why a size has no winner, `too noisy`, `only 3 rounds`; empty if it has one."""
     if size.judgement == EQUAL:
-        return f"equal {WITHIN}"
+        return f"equal {WITHIN_TIE}"
     if size.reason in (TOO_FEW, UNSURE) and size.comparison is not None and size.comparison.low is None:
         rounds = count_of(size.comparison.rounds, "round")
         if size.reason == UNSURE:
@@ -217,7 +217,7 @@ def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins")
     if found.kind == NONE_TIMED:
         return "no size has been timed on both devices yet"
     if found.kind == ALL_EQUAL:
-        return f"CPU and GPU are equally fast ({WITHIN}) at every size timed"
+        return f"CPU and GPU are equally fast ({WITHIN_TIE}) at every size timed"
     if found.kind == NOT_DECIDED:
         return f"no size has a winner: {open_text(found.outside)}"
     winner = leader(found)
