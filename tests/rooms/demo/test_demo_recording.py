@@ -58,7 +58,7 @@ def test_it_names_the_machine_and_nobody(whole):
     assert gpu == "NVIDIA H200"
     assert "Xeon" in cpu
     assert (driver.split()[0], torch.split()[0]) == ("driver", "torch")
-    assert date == "2026-11-28"
+    assert date == "2026-11-28 to 2026-11-29"
     assert (whole.environment["hostname"], whole.environment["argv"]) == ("host", [])
     for run in whole.runs:
         for read in (event for event in run.events if isinstance(event, TelemetryRead)):

@@ -62,7 +62,7 @@ class Recording:
     @property
     def tag(self) -> str:
         """Word that marks every screen and output: `REPLAY` or `REPLAY SIMULATED`."""
-        return "REPLAY SIMULATED" if any(run.state.simulated for run in self.runs) else "REPLAY"
+        return "REPLAY SIMULATED" if any(run.started.plan.simulation is not None for run in self.runs) else "REPLAY"
 
     @property
     def machine(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Recording:
 
 
 def shipped() -> Recording:
-    """Return the recording in the package; takes 0.1 s.
+    """Return the recording in the package; takes 0.5 s on an idle core.
 
     Raises:
         UsageError: the file is missing or damaged.
@@ -149,7 +149,7 @@ def whole(recording: Recording, name: str) -> Recording:
     if not recording.runs:
         raise UsageError(f"{name} contains no runs.", _REMEDY)
     for run in recording.runs:
-        if run.state.finished is None:
+        if not any(isinstance(event, model.RunFinished) for event in reversed(run.events)):
             raise UsageError(f"{name} is damaged: run {run.name!r} has no end.", _REMEDY)
     return recording
 
