@@ -99,8 +99,8 @@ def test_answers_of_very_large_runs_are_left_to_show(four, monkeypatch):
     [("baseline", "main", "1"), ("baseline",), ("compare", "1", "2"), ("gate", "--baseline", "1", "--new", "2")],
 )
 def test_commands_that_upgrade_the_history_say_where_the_copy_lies(cpugpu, arguments):
-    shutil.copyfile(ROOT / "tests" / "golden" / "v2.db", cpugpu.database)
-    assert f"{cpugpu.database}.v2" in cpugpu.here(*arguments).err
+    shutil.copyfile(ROOT / "tests" / "golden" / "v4.db", cpugpu.database)
+    assert f"{cpugpu.database}.v4" in cpugpu.here(*arguments).err
 
 
 def test_history_says_how_much_there_is(four, words):

@@ -358,7 +358,7 @@ def _known(found):
 # ------------------------------------------------------------------ older files
 
 
-@pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(schema.OLDEST, len(schema.MIGRATIONS) + 1))
 def test_a_database_of_any_version_gives_reports(version, tmp_path):
     path = Path(shutil.copy(GOLDEN / f"v{version}.db", tmp_path / "results.db"))
     with closing(Store.open(path)) as store:

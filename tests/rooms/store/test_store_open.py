@@ -14,7 +14,7 @@ import pytest
 from cpugpu_tui import model
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import LockedError, NewerStoreError, StoreError
-from cpugpu_tui.store import Store, database, open_store, open_to_read, rows, schema
+from cpugpu_tui.store import Store, database, open_store, open_to_read, schema
 
 STARTED = model.RunStarted(
     run_id="r1", series_id="s", plan=model.Plan("quick", (), words=("run", "quick")), environment={}
@@ -290,41 +290,12 @@ def test_a_newer_database_without_a_column_we_read_is_a_sentence(tmp_path, words
     words(readable(caught.value, tmp_path))
 
 
-def test_an_older_database_is_copied_then_upgraded_and_its_runs_are_there(tmp_path):
-    """A database of version 1, as the first release wrote it."""
+def test_a_database_from_before_the_first_release_is_left_alone(tmp_path):
     path = tmp_path / "results.db"
-    with closing(sqlite3.connect(path)) as first:
-        for statement in schema.MIGRATIONS[0]:
-            first.execute(statement)
-        first.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        first.execute("PRAGMA user_version = 1")
-        first.execute(
-            "INSERT INTO run (run_id, series_id, name, status, simulated, seq, wall_ns, mono_ns, plan, environment, "
-            "hostname, pid, boot_id, process_started_ticks) VALUES ('r1', 's', 'quick', 'done', 0, 1, 1, 1, "
-            """'{"name":"quick","cases":[{"workload":"matmul","size":64}],"rounds":8}', '{}', 'h', 1, 'b', 0)"""
-        )
-        first.execute(
-            "INSERT INTO case_result VALUES (1, 1, 'matmul/default/64/float32/tall', NULL, 'ok', '', '', NULL, NULL, "
-            "2, 2, 2, 9, 9, 9)"
-        )
-        first.execute("INSERT INTO calibration VALUES (1, 1, 3, 3, 3, 'cpu', 1e3, 10, 5, 8, 2, 1)")
-        first.execute(
-            "INSERT INTO measurement VALUES (1, 2, 4, 4, 4, 'cpu', 1, 10, 3, 4, 3, 4, '[]', 'latency', ?)",
-            (rows.to_blob([1e3, 2e3]),),
-        )
-        first.execute("""INSERT INTO telemetry VALUES (1, 5, 5, 5, '{"seq":5,"wall_ns":5,"mono_ns":5}')""")
-        first.commit()
-    with closing(Store.open(path)) as store:
-        run, started, calibrated, timed, reading, finished = store.load("r1")
-    assert (run.plan.rounds, run.plan.ceilings) == (8, ())
-    assert started == model.CaseStarted(case="matmul/default/64/float32/tall", seq=2, wall_ns=2, mono_ns=2)
-    assert calibrated.max_rounds == 0
-    assert timed.samples == {"latency": (1e3, 2e3)}
-    assert isinstance(reading, model.TelemetryRead)
-    assert isinstance(finished, model.CaseFinished)
-    with closing(sqlite3.connect(tmp_path / "results.db.v1")) as old:
-        assert old.execute("PRAGMA user_version").fetchone() == (1,)
-        assert old.execute("SELECT run_id FROM run").fetchone() == ("r1",)
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(f"PRAGMA user_version = {schema.OLDEST - 1}")
+    assert "another program's database" in refusal(path).message
 
 
 def ceilings_of(device, wall_ns, **more):

@@ -252,20 +252,6 @@ def _shared(
     }
 
 
-def share_surroundings(connection: sqlite3.Connection) -> None:
-    """Move facts of runs into the tables machine, environment and device, for the migration to version 4."""
-    known = "SELECT number, environment, hostname, devices_found FROM run WHERE environment_id IS NULL"
-    for number, text, hostname, devices in connection.execute(known).fetchall():
-        of_machine, of_environment, of_run = _parted(json.loads(text))
-        shared = _shared(connection, of_machine, of_environment, hostname)
-        connection.execute(
-            "UPDATE run SET environment = ?, machine_id = ?, environment_id = ? WHERE number = ?",
-            (to_json(of_run), shared["machine_id"], shared["environment_id"], number),
-        )
-        if devices:
-            put_devices(connection, number, from_json(devices, model.DevicesFound))
-
-
 def _known(connection: sqlite3.Connection, table: str, content: Mapping[str, Any]) -> int:
     """Return the id of the row with this content; insert it if it is new."""
     same = " AND ".join(f"{name} IS ?" for name in content)

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from cpugpu_tui.config.paths import create_private
-from cpugpu_tui.store.rows import share_surroundings
-
-Step = str | Callable[[sqlite3.Connection], None]
-"""A statement, or a function for what SQL cannot do."""
 
 APPLICATION_ID = 0x63677475
 """`cgtu` in the file's header; identifies databases of this program."""
@@ -24,7 +19,7 @@ APPLICATION_ID = 0x63677475
 _CLOCKS = "seq INTEGER NOT NULL, wall_ns INTEGER NOT NULL, mono_ns INTEGER NOT NULL"
 """Number of the event in its run, and its time: ns since 1970, and ns of a clock that is never set."""
 
-_VERSION_1 = (
+_TABLES = (
     f"""CREATE TABLE run (
         number INTEGER PRIMARY KEY AUTOINCREMENT, -- number of the run; never reused
         run_id TEXT NOT NULL UNIQUE,              -- unique in all databases; begins with the date
@@ -35,13 +30,15 @@ _VERSION_1 = (
         {_CLOCKS}, -- start: event number, ns since 1970, ns of a steady clock
         finished_wall_ns INTEGER,                 -- end, ns since 1970; NULL while it runs
         plan TEXT NOT NULL,                       -- JSON: cases, devices and settings
-        environment TEXT NOT NULL,                -- JSON: facts that may differ from run to run
+        environment TEXT NOT NULL,                -- JSON: facts of this run alone
         devices_found TEXT,                       -- JSON: the event DevicesFound
         finished TEXT,                            -- JSON: the event RunFinished
         hostname TEXT NOT NULL,                   -- host that saved the run
         pid INTEGER NOT NULL,                     -- process that saved the run
         boot_id TEXT NOT NULL,                    -- the kernel's id of that host's boot; empty if unknown
-        process_started_ticks INTEGER NOT NULL    -- start of that process, clock ticks since boot; 0 if unknown
+        process_started_ticks INTEGER NOT NULL,   -- start of that process, clock ticks since boot; 0 if unknown
+        machine_id INTEGER REFERENCES machine(machine_id),             -- facts of the machine
+        environment_id INTEGER REFERENCES environment(environment_id)  -- facts of software and settings
     )""",
     """CREATE TABLE case_result (                   -- one row per settled case
         case_result_id INTEGER PRIMARY KEY,
@@ -55,6 +52,9 @@ _VERSION_1 = (
         check_json TEXT,                          -- JSON: comparison of the devices' results
         started_seq INTEGER, started_wall_ns INTEGER, started_mono_ns INTEGER, -- NULL if it never started
         ended_seq INTEGER NOT NULL, ended_wall_ns INTEGER NOT NULL, ended_mono_ns INTEGER NOT NULL,
+        flops REAL NOT NULL DEFAULT 0,            -- floating-point operations per call
+        bytes_moved REAL NOT NULL DEFAULT 0,      -- memory traffic per call, bytes
+        operations INTEGER NOT NULL DEFAULT 0,    -- calls timed by the paper's clock
         UNIQUE (run_number, case_key)
     )""",
     f"""CREATE TABLE calibration (                   -- result of the warm-up, one row per case and device
@@ -67,7 +67,8 @@ _VERSION_1 = (
         blocks INTEGER NOT NULL,                  -- blocks per round
         rounds INTEGER NOT NULL,                  -- smallest number of rounds
         threads INTEGER NOT NULL,                 -- CPU threads in force
-        stable INTEGER NOT NULL                   -- 1: the latency settled within 1 % before warm-up ended
+        stable INTEGER NOT NULL,                  -- 1: the latency settled within 1 % before warm-up ended
+        max_rounds INTEGER NOT NULL DEFAULT 0     -- most rounds; 0: as rounds
     )""",
     f"""CREATE TABLE measurement (                   -- one row per half-round and metric
         case_result_id INTEGER NOT NULL REFERENCES case_result(case_result_id) ON DELETE CASCADE,
@@ -80,28 +81,19 @@ _VERSION_1 = (
         started_mono_ns INTEGER NOT NULL, ended_mono_ns INTEGER NOT NULL, -- ns of a clock that is never set
         marks TEXT NOT NULL,                      -- JSON: list of marks, such as "starved"
         metric TEXT,                              -- such as latency; NULL for a half-round without samples
-        samples BLOB NOT NULL                     -- ns per call, little-endian float64
+        samples BLOB NOT NULL,                    -- ns per call, little-endian float64
+        sm_clock_mhz REAL,                        -- GPU clock before the half-round, MHz
+        sm_clock_end_mhz REAL,                    -- GPU clock after the half-round, MHz
+        throttled_ns TEXT,                        -- JSON: reason of throttling, its duration in ns
+        watched_ns REAL NOT NULL DEFAULT 0,       -- time that throttled_ns covers, ns
+        power_mw REAL                             -- GPU power at the end of the half-round, mW
     )""",
-    f"""CREATE TABLE telemetry (
+    f"""CREATE TABLE run_event (
         run_number INTEGER NOT NULL REFERENCES run(number) ON DELETE CASCADE,
         {_CLOCKS},
-        event TEXT NOT NULL                       -- JSON: an event outside cases, such as TelemetryRead
+        event TEXT NOT NULL,                      -- JSON: an event outside cases, such as TelemetryRead
+        name TEXT NOT NULL DEFAULT 'TelemetryRead' -- type of the event
     )""",
-    "CREATE INDEX calibration_of ON calibration (case_result_id, position)",
-    "CREATE INDEX measurement_of ON measurement (case_result_id, position)",
-    "CREATE INDEX telemetry_of ON telemetry (run_number)",
-)
-
-# ALTER TABLE appends its text before the closing parenthesis, so a comment there needs an end: /* */.
-_VERSION_2 = (
-    "ALTER TABLE case_result ADD COLUMN flops REAL NOT NULL DEFAULT 0 /* floating-point operations per call */",
-    "ALTER TABLE case_result ADD COLUMN bytes_moved REAL NOT NULL DEFAULT 0 /* memory traffic per call, bytes */",
-    "ALTER TABLE case_result ADD COLUMN operations INTEGER NOT NULL DEFAULT 0 /* calls timed by the paper's clock */",
-    "ALTER TABLE calibration ADD COLUMN max_rounds INTEGER NOT NULL DEFAULT 0 /* most rounds; 0: as rounds */",
-    "ALTER TABLE measurement ADD COLUMN sm_clock_mhz REAL /* GPU clock before the half-round, MHz */",
-    # Version 1 stored TelemetryRead only; version 2 adds EpochFinished and KernelsProfiled.
-    "ALTER TABLE telemetry RENAME TO run_event",
-    "ALTER TABLE run_event ADD COLUMN name TEXT NOT NULL DEFAULT 'TelemetryRead' /* type of the event */",
     """CREATE TABLE ceilings (                      -- peak rates: last calibration by device and torch version
         hostname TEXT NOT NULL,
         torch TEXT NOT NULL,                      -- version of torch
@@ -111,17 +103,6 @@ _VERSION_2 = (
         ceilings TEXT NOT NULL,                   -- JSON: FLOP/s, bytes per second, ns
         PRIMARY KEY (hostname, torch, identity, simulated)
     )""",
-)
-
-_VERSION_3 = (
-    # The GPU's state after a half-round. MachineRead and EnergyMeasured are stored in run_event.
-    "ALTER TABLE measurement ADD COLUMN sm_clock_end_mhz REAL /* GPU clock after the half-round, MHz */",
-    "ALTER TABLE measurement ADD COLUMN throttled_ns TEXT /* JSON: reason of throttling, its duration in ns */",
-    "ALTER TABLE measurement ADD COLUMN watched_ns REAL NOT NULL DEFAULT 0 /* time that throttled_ns covers, ns */",
-    "ALTER TABLE measurement ADD COLUMN power_mw REAL /* GPU power at the end of the half-round, mW */",
-)
-
-_VERSION_4: tuple[Step, ...] = (
     """CREATE TABLE machine (
         machine_id INTEGER PRIMARY KEY,
         hostname TEXT NOT NULL,
@@ -161,9 +142,9 @@ _VERSION_4: tuple[Step, ...] = (
         tag TEXT NOT NULL,
         PRIMARY KEY (run_number, tag)
     )""",
-    # Since version 4 run.environment holds only facts of the run itself; these two refer to the rest.
-    "ALTER TABLE run ADD COLUMN machine_id INTEGER REFERENCES machine(machine_id)",
-    "ALTER TABLE run ADD COLUMN environment_id INTEGER REFERENCES environment(environment_id)",
+    "CREATE INDEX calibration_of ON calibration (case_result_id, position)",
+    "CREATE INDEX measurement_of ON measurement (case_result_id, position)",
+    "CREATE INDEX telemetry_of ON run_event (run_number)",
     # Without an index SQLite reads all runs with their plans to find those that are running or of one series.
     "CREATE INDEX run_status ON run (status)",
     "CREATE INDEX run_of_series ON run (series_id)",
@@ -174,16 +155,18 @@ _VERSION_4: tuple[Step, ...] = (
     "CREATE INDEX case_status ON case_result (run_number, status)",
     "CREATE INDEX machine_by_content ON machine (facts)",
     "CREATE INDEX environment_by_content ON environment (facts)",
-    "INSERT INTO series SELECT series_id, name, min(wall_ns) FROM run GROUP BY series_id",
-    share_surroundings,
 )
 
+# ALTER TABLE appends its text before the closing parenthesis, so a comment there needs an end: /* */.
 _VERSION_5 = (
     "ALTER TABLE measurement ADD COLUMN start INTEGER NOT NULL DEFAULT 0 /* start of the process within the run */",
 )
 
-MIGRATIONS: tuple[tuple[Step, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
-"""Steps from `user_version` k to k + 1, at index k. Released steps never change, except their comments."""
+OLDEST = 4
+"""Version of cpugpu-tui 0.1, the first that was released."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, *[()] * (OLDEST - 1), _VERSION_5)
+"""Statements from `user_version` k to k + 1, at index k. Released ones never change, except their comments."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -192,11 +175,11 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def is_foreign(connection: sqlite3.Connection) -> bool:
-    """Return whether another program wrote the database, which must not be changed then."""
+    """Return whether no released cpugpu-tui wrote the database, which must not be changed then."""
     # Count tables first: a process that creates the database now commits tables and id together.
     tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    return tables > 0 and application_id != APPLICATION_ID
+    return tables > 0 and (application_id != APPLICATION_ID or version_of(connection) < OLDEST)
 
 
 def upgrade(connection: sqlite3.Connection, path: Path) -> str | None:
@@ -215,10 +198,7 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> str | None:
         # Read the version again: another process may have upgraded while this one waited for the lock.
         for step in range(version_of(connection), len(MIGRATIONS)):
             for statement in MIGRATIONS[step]:
-                if isinstance(statement, str):
-                    connection.execute(statement)
-                else:
-                    statement(connection)
+                connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {step + 1}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
