@@ -89,7 +89,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--on-gpu": ("x +", "no_such.py:f"),
     "--rev": ("no-such-revision", ""),
     "--simulate": ("speed=9", "defualt", "nois=1", "noise=loud", "pace=-1"),
-    "--size": ("0", "10:1:2", "1:2:3:4", "16,x", "16,"),
+    "--size": ("0", "10:1:2", "1:2:3:4", "16,x", "16,,"),
     "--start-timeout": NOT_SECONDS,
     "--summary": NO_PLACE,
     "--tensorboard": ("notes.txt",),
@@ -144,7 +144,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "run PRESET|WORKLOAD": SIMULATE,
     "time STATEMENT | -- COMMAND": ("--n", "8", *SIMULATE),
     "time": ("x @ x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
-    "time --db": ("1 + 1", "--worker", "thread", *SIMULATE),
+    "time --db": ("torch.ones(1)", "--worker", "thread", *SIMULATE),
     **dict.fromkeys(
         ("time --band", "time --against-setup", "time --against-variant"),
         ("x @ x", "--against", "x * x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),

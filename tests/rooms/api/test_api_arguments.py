@@ -199,7 +199,7 @@ def test_calls_from_two_threads_run_one_after_the_other():
         except Exception as error:  # noqa: BLE001 - of a thread, to be asserted on
             found.append(error)
 
-    both = [threading.Thread(target=time, args=(what,)) for what in (lambda n: n + 1, lambda n: n * 2)]
+    both = [threading.Thread(target=time, args=(what,)) for what in (lambda n: torch.ones(n), lambda n: torch.zeros(n))]
     for thread in both:
         thread.start()
     for thread in both:

@@ -37,12 +37,11 @@ from cpugpu_tui.simulation.laws import (
     transfer_ns,
 )
 from cpugpu_tui.simulation.simulated_events import SimulatedEvents, VirtualClock
-from cpugpu_tui.timing.own_code import raised_by
+from cpugpu_tui.timing.own_code import raised_by, try_out
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, out_of_memory
 from cpugpu_tui.timing.timers.event_clock import EventClocks
 from cpugpu_tui.workloads import Report
-from cpugpu_tui.workloads.code_workload import run_once
 
 COMPILE_NS = 2e9
 """Cost of compiling a case on one device, ns."""
@@ -258,7 +257,7 @@ class SimulatedMachine:
     def __init__(self, plan: model.Plan) -> None:
         self.simulation = laws = plan.simulation or model.Simulation()
         self._wanted = plan.devices
-        self._codes = {code.name for code in plan.codes}
+        self._tried: dict[str, model.CodeTraced | None] = {code.name: None for code in plan.codes}
         self.clock = VirtualClock(self.simulation.pace)
         self.random = random.Random(self.simulation.seed)
         self.shared_drift = Drift(laws.shared_drift, laws.drift_rho, f"{laws.seed}/drift")
@@ -311,10 +310,8 @@ class SimulatedMachine:
         self._had_half.add(device)
 
     def make_inputs(self, case: model.Case) -> None:
-        """Check the event clocks, like a real machine, and once that own code runs; simulated work needs no inputs."""
+        """Check the event clocks, like a real machine; simulated work needs no inputs."""
         self.check_clocks()
-        if self.devices[0].is_cpu:
-            run_once(case)
 
     def check(self, case: model.Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> model.Check:
         """Return a perfect match, or raise the planted mismatch."""
@@ -368,9 +365,11 @@ class SimulatedMachine:
         """Do nothing: nothing was allocated."""
 
     def examine(self, operation: SimulatedOperation, device: str) -> model.CodeTraced | None:
-        """Return one planted operator for a person's own code."""
-        traced = model.CodeTraced(case=operation.case.key, device=device, operators=1)
-        return traced if operation.case.workload in self._codes else None
+        """Return one planted operator for own code, unless that is refused as it is tried out on the CPU."""
+        if (name := operation.case.workload) not in self._tried:
+            return None
+        self._tried[name] = try_out(operation.case, device, self._tried[name])
+        return model.CodeTraced(case=operation.case.key, device=device, operators=1)
 
     def compile(self, operation: SimulatedOperation, device: str, *_: object) -> model.CodeCompiled:
         """Return the planted cost; `load` has made the work shorter."""

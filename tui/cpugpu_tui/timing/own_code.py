@@ -16,14 +16,17 @@ from typing import Any
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.machine.processes import children, kill_children
-from cpugpu_tui.model import Case, CodeTraced, OwnCode
+from cpugpu_tui.model import ITEMSIZE_BYTES, Case, CodeTraced, OwnCode, torch_dtype
 from cpugpu_tui.timing.timers import CaseError
-from cpugpu_tui.timing.timers.timed_operation import OWN, Operation
+from cpugpu_tui.timing.timers.timed_operation import OWN, Operation, operation
 from cpugpu_tui.timing.torch_devices import first_line, sentence
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, refill
 from cpugpu_tui.workloads.containers import combined, copied, fill, numbers, tensors
 from cpugpu_tui.workloads.operators import Operators, memory_of, put_back, watched_operators
 from cpugpu_tui.workloads.own_code import place_of
+
+MOST_TRIED_FLOPS = 1e10
+"""Largest call that is tried out for a simulated machine, FLOPs: six calls of 0.2 s on two cores."""
 
 SAMPLED = 4096
 """Numbers of a result that are kept to be compared with those of later calls."""
@@ -109,6 +112,28 @@ def examine(
         peak_bytes=peak.get("gpu"), peak_host_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         sets_default_device=workload.makes_tensors, not_compared="it draws random numbers" if workload.draws else "",
     )  # fmt: skip
+
+
+def try_out(case: Case, device: str, tried: CodeTraced | None) -> CodeTraced | None:
+    """Return what one call executes on the CPU, for a simulated device; `tried`: what an earlier one did.
+
+    None for other work, for too large work, or without torch.
+
+    Raises:
+        CaseError: `refused`, as on a real device.
+    """
+    if device != "cpu" and tried is not None and not tried.operators:
+        raise _never_on_gpu(Operators("cuda"))
+    workload = catalogue.find(case.workload)
+    if tried is not None or device != "cpu" or not isinstance(workload, CodeWorkload) or find_spec("torch") is None:
+        return tried
+    outline = workload.outline(case.size, ITEMSIZE_BYTES[case.dtype])
+    if outline is not None and outline.flops > MOST_TRIED_FLOPS:
+        return None
+    import torch
+
+    dtype, generator = getattr(torch, torch_dtype(case.dtype)), torch.Generator().manual_seed(0)
+    return examine(operation(case, workload.inputs(case.size, dtype, generator), device), workload, device, None)
 
 
 def check_later_call(op: Operation) -> None:

@@ -8,15 +8,14 @@ import random
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib.util import find_spec
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import ITEMSIZE_BYTES, Case, OwnCode, WorkloadInfo, torch_dtype
+from cpugpu_tui.model import OwnCode, WorkloadInfo
 from cpugpu_tui.workloads.code_target import CALLER, CallerCode, as_arguments, call_of, caller_code, load_target
 from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved, tensors
-from cpugpu_tui.workloads.contract import REGISTRY, Workload
+from cpugpu_tui.workloads.contract import Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
 from cpugpu_tui.workloads.outline import Outline, default_dtype, outline_of, outlined
 from cpugpu_tui.workloads.own_code import LIBRARIES, all_names, compiled, hash_of_file, info_of, names_in
@@ -169,8 +168,6 @@ class CodeWorkload(Workload):
         """By size and bytes of an element: nothing else of the dtype matters."""
         self.makes_tensors = False
         """Whether the statement makes tensors without naming a device, so that its device must be torch's default."""
-        self.has_run = False
-        """Whether a simulated run has run it once."""
 
     # ------------------------------------------------------------------ what the harness asks for
 
@@ -295,18 +292,6 @@ class CodeWorkload(Workload):
         put_back(before)
         found = self._outlines[n, itemsize_bytes] = outline_of(copies, result, seen)
         return found
-
-
-def run_once(case: Case) -> None:
-    """Run own code until it succeeded once: on shapes alone, or on the CPU. Without torch, do nothing."""
-    workload = REGISTRY[case.workload]
-    if not isinstance(workload, CodeWorkload) or workload.has_run or find_spec("torch") is None:
-        return
-    if workload.outline(case.size, ITEMSIZE_BYTES[case.dtype]) is None:
-        import torch
-
-        workload.inputs(case.size, getattr(torch, torch_dtype(case.dtype)), torch.Generator().manual_seed(0))
-    workload.has_run = True
 
 
 def refill(placed: CodeInputs, number: int) -> None:

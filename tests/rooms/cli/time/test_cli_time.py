@@ -35,13 +35,22 @@ def test_a_simulated_run_of_code_that_is_only_outlined_does_not_say_that_it_was_
 
 def test_simulated_code_that_cannot_run_has_no_times(cpugpu):
     array = ("--setup", "x = np.random.rand(n)", "--n", "64,256", "--simulate", FAST)
-    assert "GPU is" in cpugpu.here("time", "np.dot(x, x)", *array, code=EXIT_OK).out, (
-        "it runs on numbers, not on shapes"
-    )
+    on_numbers = "torch.tensor(np.dot(x, x)) + 1"  # not on shapes
+    assert "GPU is" in cpugpu.here("time", on_numbers, *array, code=EXIT_OK).out
     done = cpugpu.here("time", "json.dumps(x @ x)", *array, code=EXIT_CASES_FAILED)
     assert done.out.count("NameError: name 'json' is not defined.") == 2
     assert "--setup 'import json'" in done.out
     assert "GPU is" not in done.out
+
+
+@pytest.mark.parametrize(("code", "says"), [
+    ("list(range(n))", "Never used the GPU"), ("x", "nothing was computed"), ("x.add_(1)", "changes its inputs"),
+])  # fmt: skip
+def test_simulated_code_is_refused_as_in_a_real_run(cpugpu, code, says):
+    """It had times, although a real run refuses it."""
+    sizes = ("--setup", "x = torch.rand(n)", "--n", "64,256", "--simulate", FAST)
+    done = cpugpu.here("time", code, *sizes, code=EXIT_CASES_FAILED)
+    assert done.out.count(says) == 2
 
 
 def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu):
