@@ -2,7 +2,10 @@
 
 from tests.helpers.app.chart_runs import timed
 
+from cpugpu_tui.api.timing import Result
 from cpugpu_tui.cli.output.tables import state_text, summary
+from cpugpu_tui.export.formats import rendered
+from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device, DevicesFound, RunFinished, RunStarted
 from cpugpu_tui.render.answers import answer_lines
@@ -14,7 +17,11 @@ DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
 LIMITED = PlanRequest(("matmul",), find_crossover=True, max_seconds=5.0)
 
 
-def ended(request, *, skipped=0, chosen=(), status="done", took_s=4.5):
+def ended(request, **how):
+    return folded(events_of(request, **how))
+
+
+def events_of(request, *, skipped=0, chosen=(), status="done", took_s=4.5):
     """A search over its coarse grid and these sizes, whose last `skipped` cases were not reached."""
     plan = build_plan(request)
     further = tuple(Case("matmul", size, variant=plan.cases[0].variant) for size in chosen)
@@ -25,7 +32,7 @@ def ended(request, *, skipped=0, chosen=(), status="done", took_s=4.5):
         events += [*timed(case), CaseFinished(case=case.key)]
     for case in cases[len(cases) - skipped :]:
         events.append(CaseFailed(case=case.key, kind="skipped", message="Not reached within the time."))
-    return folded([*events, RunFinished(status=status, wall_ns=int(took_s * 1e9))])
+    return (*events, RunFinished(status=status, wall_ns=int(took_s * 1e9)))
 
 
 def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):
@@ -50,6 +57,16 @@ def test_many_cases_that_were_not_reached_are_one_sentence_and_no_rows(words):
     assert "The rows show why" not in state_text(ended(request, skipped=9))
     offers = ["Resume: cpugpu-tui run --resume 1" in state_text(ended(request, skipped=count)) for count in (7, 1, 0)]
     assert offers == [True, True, False]
+
+
+def test_files_and_notebooks_show_the_same_rows_and_starts_as_the_screen():
+    """They printed a row for each skipped case beside the sentence for all, and Markdown no number of starts."""
+    run = ExportedRun(events_of(PlanRequest(("matmul",), sizes="10:100:10", max_seconds=5.0, starts=1), skipped=7))
+    files = [b"".join(rendered(name, [run])).decode() for name in ("markdown", "html")]
+    for text in (*files, Result.of(run.state)._repr_html_()):
+        assert "7 of 9 cases were not reached" in text
+        assert "Not reached within" not in text
+        assert "· 1 start" in text
 
 
 def test_what_came_to_its_own_end_says_nothing():

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.render.answers import hides_skipped
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, joules, kernels_heading, time_text_on
 from cpugpu_tui.render.gpus import beside_words, row_standings, several, slow_text
-from cpugpu_tui.render.verdicts import common_marks, remark
+from cpugpu_tui.render.verdicts import SKIPPED, common_marks, remark
 from cpugpu_tui.report.report import has_paper, is_column, main_threads
 from cpugpu_tui.state.row import Row
 from cpugpu_tui.state.state import RunState
@@ -51,7 +52,12 @@ class RunTable(NamedTuple):
 
 
 def lines_of(run: RunState, rows: Iterable[Row]) -> list[Line]:
-    """Return the lines of these rows: one for each of several GPUs, one for a row without times."""
+    """Return the lines of these rows: one for each of several GPUs, one for a row without times.
+
+    Skipped rows that a sentence stands for have none.
+    """
+    hides = hides_skipped(run)
+    rows = [row for row in rows if not (hides and row.status == SKIPPED)]
     if not several(run):
         return [Line(run, row) for row in rows]
     found = []

@@ -54,14 +54,14 @@ WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 
 
 def heading(run: RunState) -> str:
-    """Return the work if it is one, processors, threads, torch, unusual settings; simulated runs are marked first."""
+    """Return the work if it is one, processors, threads, torch, unusual settings, starts; first, what is simulated."""
     host = run.facts.get("fleet_host")
     parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
     if run.threads:
         parts.append(count_of(run.threads, "CPU thread"))
     if run.facts.get("torch"):
         parts.append(f"torch {run.facts['torch']}")
-    text = " · ".join([*parts, *settings(run)])
+    text = " · ".join(filter(None, [*parts, *settings(run), starts_text(run)]))
     is_own = run.plan.codes or run.plan.own_files  # `code_lines` name a person's code, a table several workloads
     work = [f"{work_name(sweep)}, {sweep[2]}" for sweep in run.sweeps if len(run.sweeps) == 1 and not is_own]
     words = beside_words(run)

@@ -14,15 +14,14 @@ from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.answers import hides_skipped, is_survey, survey_lines
+from cpugpu_tui.render.answers import is_survey, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
 from cpugpu_tui.render.gpus import matrices, several
 from cpugpu_tui.render.receipts import code_lines
 from cpugpu_tui.render.rows import RunTable, run_table, table_rows
-from cpugpu_tui.render.sentences import LEGEND, below_table, heading, starts_text, table_lines
-from cpugpu_tui.render.verdicts import SKIPPED
+from cpugpu_tui.render.sentences import LEGEND, below_table, heading, table_lines
 from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.session.resume import resume_command
 from cpugpu_tui.state.recorded_gpu import is_offered, with_recorded
@@ -54,13 +53,9 @@ def spelled_table(state: RunState) -> RunTable:
 
 
 def _shown_rows(state: RunState) -> list[Row]:
-    """Return the rows that no sentence stands for: few skipped ones; of a survey with answers only failures."""
+    """Return the rows of the table; of a survey with answers, which sum its rows up, only failures."""
     has_answers = is_survey(state) and bool(survey_lines(state))
-    hides = hides_skipped(state)
-    return [
-        row for row in table_rows(state)
-        if (row.failure is not None or not has_answers) and not (hides and row.status == SKIPPED)
-    ]  # fmt: skip
+    return [row for row in table_rows(state) if row.failure is not None or not has_answers]
 
 
 def keys_within(table: RunTable, width: int) -> list[str]:
@@ -118,7 +113,7 @@ def print_state(
     state = with_recorded(state)
     out = out or console()
     if state.rows:
-        out.print(plain(" · ".join(filter(None, (heading(state), starts_text(state))))))
+        out.print(plain(heading(state)))
         print_lines(out, code_lines(state))
         table = spelled_table(state)
         keys = keys_within(table, out.width)
