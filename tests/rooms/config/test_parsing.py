@@ -15,7 +15,7 @@ WORKLOADS = {info.name: info for info in catalogue()}
 @pytest.mark.parametrize(
     ("parse", "field", "texts"),
     [
-        (parse_sizes, "sizes", ("x", "16,", "1:", "0", "1.5", "1e99", "10:1:2", "1:2:3:4", f"1:{MAX_CASES * 2}:1")),
+        (parse_sizes, "sizes", ("x", "16,,", "1:", "0", "1.5", "1e99", "10:1:2", "1:2:3:4", f"1:{MAX_CASES * 2}:1")),
         (parsing.parse_threads, "threads", ("few", "0", "5000")),
         (parsing.check_device, "devices", ("gpu", "cuda:x")),
         (partial(parsing.check_dtype, WORKLOADS["mnist-mlp"]), "dtype", ("int8", "float64")),
@@ -46,3 +46,11 @@ def test_a_size_is_called_what_it_is(text, named):
     with pytest.raises(UsageError) as error:
         parse_sizes(text)
     assert named in error.value.message
+
+
+def test_a_comma_at_the_end_of_a_list_separates_nothing():
+    """`--dtype float32,` was refused as several dtypes, `--size 1,2,` because a number was missing."""
+    assert parse_sizes("1,2,") == parse_sizes("1, 2, ") == (1, 2)
+    assert parsing.parse_threads("1,all,") == (1, 0)
+    assert parsing.check_dtype(WORKLOADS["mnist-mlp"], "fp32,") == "float32"
+    assert parsing.parse_bands("latency=2%,", {"latency": 0.0}) == {"latency": 0.02}

@@ -45,7 +45,7 @@ def test_sizes_are_read_as_the_help_says(text, sizes):
 
 REFUSED = {
     ("sizes", parse_sizes): [
-        "", " ", ",", "16,", "0", "-5", "+0", "abc", "16;32", "1.5", "nan", "inf", "-inf", "1e30", "1000000000001",
+        "", " ", ",", "16,,", "0", "-5", "+0", "abc", "16;32", "1.5", "nan", "inf", "-inf", "1e30", "1000000000001",
         "9" * 5000, "0x10", "10:1:2", "5:5", "1:10:0", "1:10:-1", "1:2:3:4", ":", "1:", ":5", "::", "1:1e9", "1:1e12:7",
     ],
     ("threads", parse_threads): ["", "0", "-1", "1.5", "some", "4097", "1,,2"],
@@ -199,7 +199,7 @@ def test_several_variants_make_a_row_each_and_each_must_exist():
     assert [(case.size, case.variant) for case in both.cases] == [
         (size, variant) for size in (8, 16) for variant in ("default", "compiled")
     ]
-    for wrong in ("default,compield", "default,", "compiled"):
+    for wrong in ("default,compield", "default,,compiled", "compiled"):
         with pytest.raises(FieldError) as error:
             build_plan(PlanRequest(("softmax" if wrong != "compiled" else "sparse-matmul",), variant=wrong))
         assert error.value.field == "variant"

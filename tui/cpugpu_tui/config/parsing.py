@@ -22,6 +22,11 @@ class FieldError(UsageError):
         """Name of the `PlanRequest` field."""
 
 
+def list_parts(text: str) -> list[str]:
+    """Return the parts of a list; a comma at its end separates nothing."""
+    return [part.strip() for part in text.strip().removesuffix(",").split(",")]
+
+
 def parse_threads(text: str) -> tuple[int, ...]:
     """Return thread counts; 0 stands for `all`.
 
@@ -29,7 +34,7 @@ def parse_threads(text: str) -> tuple[int, ...]:
         FieldError: a part is neither `all` nor a whole number from 1 to `MAX_THREADS`.
     """
     counts: dict[int, None] = {}
-    for part in (piece.strip() for piece in text.split(",")):
+    for part in list_parts(text):
         if part == "all":
             counts[0] = None
         elif re.fullmatch(r"\d{1,6}", part) and 1 <= int(part) <= MAX_THREADS:
@@ -68,7 +73,7 @@ def parse_bands(text: str, usual: Mapping[str, float]) -> dict[str, float]:
         UsageError: a name is unknown, or a part is not a percentage.
     """
     bands = dict(usual)
-    for part in text.split(","):
+    for part in list_parts(text):
         name, equals, percent = part.rpartition("=")
         if not percent.strip():
             raise UsageError(f"Invalid band {text!r}: a percentage is missing.", "Write for example latency=2%.")
@@ -91,6 +96,7 @@ DTYPE_ALIASES = {
 
 def full_dtype(name: str) -> str:
     """Return the full name of a dtype, which may be an alias in any case; another name unchanged."""
+    name = name.removesuffix(",")
     folded = name.lower().removeprefix("torch.")
     return DTYPE_ALIASES.get(folded, folded if folded in model.DTYPES else name)
 

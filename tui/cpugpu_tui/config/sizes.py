@@ -86,7 +86,7 @@ def _parts(text: str) -> list[str]:
         FieldError: a comma could separate sizes or thousands.
     """
     found: list[str] = []
-    for piece in re.split(r",\s+", text.strip()):
+    for piece in re.split(r",\s+", text.strip().removesuffix(",")):
         read = _DIGITS_AND_COMMAS.sub(lambda run: _list_or_number(run[0]), piece)
         found += (part.strip() for part in read.split(","))
     return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 
 from cpugpu_tui import model
-from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, full_dtype, parse_threads
+from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, full_dtype, list_parts, parse_threads
 from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
 from cpugpu_tui.decide.correlation import MIN_ROUNDS
 from cpugpu_tui.decide.next_size import fine_grid, full_grid, grid
@@ -212,7 +212,7 @@ def _cases(
     small = preset.small if request.scale == "small" else None
     parts = preset.parts if small is None else small.parts
     axis = known[preset.parts[0].workload].axis  # a person's sizes are for parts with this axis
-    asked = [name.strip() for name in request.variant.split(",")] if request.variant else []
+    asked = list_parts(request.variant) if request.variant else []
     for name in asked:
         if not any(_has(known[part.workload], name) for part in parts):
             _named(known[parts[0].workload], name, request)  # raises

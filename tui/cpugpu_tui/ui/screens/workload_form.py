@@ -30,12 +30,6 @@ def _text(_: str, text: str) -> str | None:
     return text or None
 
 
-def _list(field: str, text: str) -> str | None:
-    if text.endswith(","):
-        raise FieldError(field, f"{text!r} ends with a comma.", "Add a value or remove the comma.")
-    return text or None
-
-
 def _whole(field: str, text: str) -> int | None:
     if not text:
         return None
@@ -57,10 +51,10 @@ Parse = Callable[[str, str], Any]
 """(field, text, empty for the default) → value of the request. Raises FieldError."""
 
 FIELDS: dict[str, tuple[str, str, Parse]] = {
-    "sizes": ("sizes", "16,32,64, or 16:4096 to search, or 16:4096:16 in steps of 16", _list),
+    "sizes": ("sizes", "16,32,64, or 16:4096 to search, or 16:4096:16 in steps of 16", _text),
     "dtype": ("dtype", "left and right choose, or type a name such as bf16 or half", _text),
     "variant": ("variant", "ways to write the same work; left and right choose", _text),
-    "threads": ("CPU threads", "left and right choose, or type a number; 1,all times both", _list),
+    "threads": ("CPU threads", "left and right choose, or type a number; 1,all times both", _text),
     DEVICES: ("devices", "up and down move, space chooses", lambda _, text: tuple((text or "auto").split(","))),
     "repeat": ("repeats", "runs in one series", lambda field, text: _whole(field, text) or 1),
     "starts": ("starts", "processes that time it in turn: times differ from start to start",
@@ -147,7 +141,7 @@ def texts_of(request: PlanRequest) -> dict[str, str]:
 
 
 def request_from(texts: Mapping[str, str], base: PlanRequest) -> PlanRequest:
-    """Return the request of the fields. Counts, times and commas are checked here, the rest when it is planned.
+    """Return the request of the fields. Counts and times are checked here, the rest when it is planned.
 
     An empty field and the text of the default both stand for the default.
 
