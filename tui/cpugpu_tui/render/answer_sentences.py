@@ -9,16 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.costs import (
-    CAUSES,
-    END_TO_END,
-    NO_LAUNCH,
-    ONE_THREAD,
-    PINNED,
-    RESIDENT,
-    UNEXPLAINED,
-    Decomposition,
-)
+from cpugpu_tui.analysis import costs
+from cpugpu_tui.analysis.costs import Decomposition
 from cpugpu_tui.model.quantities import count_of, factor, faster, joined, percent, size_text, time_text
 from cpugpu_tui.render.crossover_words import (
     WITHIN_START,
@@ -35,31 +27,16 @@ from cpugpu_tui.render.crossover_words import (
     where,
     who_wins,
 )
+from cpugpu_tui.report import segments
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import Printed, SweepReport
-from cpugpu_tui.report.segments import (
-    ALL_EQUAL,
-    ALWAYS,
-    CPU,
-    EQUAL,
-    FALLS,
-    FROM,
-    GPU,
-    NEVER,
-    NONE_TIMED,
-    NOT_DECIDED,
-    SEVERAL,
-    UNSURE,
-    UP_TO,
-    WITHIN,
-    Size,
-)
+from cpugpu_tui.report.segments import Size
 
 
 def sentences(found: SweepReport) -> tuple[str, ...]:
     """Return the answer, then a line each for cause, counterfactuals and the paper's clock, if known."""
     lines = [verdict_sentence(found)]
-    if found.resident.kind != NONE_TIMED:
+    if found.resident.kind != segments.NONE_TIMED:
         lines += [cause_sentence(found), counterfactual_sentence(found), clock_sentence(found.printed)]
     return tuple(sentence for sentence in lines if sentence)
 
@@ -74,19 +51,19 @@ def verdict_sentence(found: SweepReport) -> str:
     if not timed:
         return "No size has been timed on both devices yet."
     rival = count_of(found.threads, "CPU thread") if found.threads else "the CPU"
-    subject = "it" if len(timed) > 1 and leader(resident) == GPU else "the GPU"
+    subject = "it" if len(timed) > 1 and leader(resident) == segments.GPU else "the GPU"
     parts = [who_wins(resident, found.axis)] if len(timed) > 1 else []
-    if not parts or resident.kind not in (ALL_EQUAL, NOT_DECIDED):
+    if not parts or resident.kind not in (segments.ALL_EQUAL, segments.NOT_DECIDED):
         parts.append(_at_largest(timed, subject, rival))
     sentences = ["; ".join(parts)]
-    if moved.kind != NONE_TIMED:
+    if moved.kind != segments.NONE_TIMED:
         sentences.append(f"including copies, {_including_copies(moved, found)}")
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences)
 
 
 def _at_largest(timed: Sequence[Size], subject: str, rival: str) -> str:
     """Return the speedup at the largest size; if that has no winner, also at the largest size that has one."""
-    decided = [size for size in timed if size.winner is not None or size.judgement == EQUAL]
+    decided = [size for size in timed if size.winner is not None or size.judgement == segments.EQUAL]
     if not decided or decided[-1] is timed[-1]:
         return at_text(timed[-1], subject, rival)
     return f"{at_text(decided[-1], subject, rival)}; {at_text(timed[-1], 'the GPU')}"
@@ -96,12 +73,12 @@ def _including_copies(moved: Condition, found: SweepReport) -> str:
     """Return the result including copies, to follow the sentences about inputs on the GPU."""
     timed, resident = moved.timed, leader(found.resident)
     if len(timed) == 1:
-        return at_text(timed[0], "it" if resident == GPU else "the GPU")
-    text = who_wins(moved, found.axis, "it" if leader(moved) == resident == GPU else "")
-    if moved.kind in (ALL_EQUAL, NOT_DECIDED):
+        return at_text(timed[0], "it" if resident == segments.GPU else "the GPU")
+    text = who_wins(moved, found.axis, "it" if leader(moved) == resident == segments.GPU else "")
+    if moved.kind in (segments.ALL_EQUAL, segments.NOT_DECIDED):
         return text
     last = moved.decided[-1]
-    return f"{text}; {at_text(last, 'it' if leader(moved) == GPU else 'the GPU')}"
+    return f"{text}; {at_text(last, 'it' if leader(moved) == segments.GPU else 'the GPU')}"
 
 
 def so_far(sentence: str) -> str:
@@ -115,13 +92,13 @@ def at_text(size: Size, subject: str, rival: str = "") -> str:
     found, at = size.comparison, f"at {size_text(size.size)}"
     assert found is not None
     than = f" than {rival}" if rival else ""
-    if size.judgement == EQUAL:
+    if size.judgement == segments.EQUAL:
         return f"{at} {subject} is as fast as {rival or 'the CPU'} ({WITHIN_TIE})"
     if size.rounds is not None and found.low is None:
         text = f"{at} {subject} was {range_words(*size.rounds)}{than} in {count_of(found.rounds, 'round')}"
         if size.winner is not None:
             return text
-        return f"{text}, {'not sure enough' if size.reason == UNSURE else 'too few to judge'}"
+        return f"{text}, {'not sure enough' if size.reason == segments.UNSURE else 'too few to judge'}"
     shown = printed_interval(found, is_inverse=found.speedup < 1)
     if size.winner is None:
         ends = range_words(found.low, found.high) if shown and found.low and found.high else faster(found.speedup)
@@ -153,7 +130,7 @@ def cause_sentence(found: SweepReport) -> str:
         slower = f" the GPU is {faster(smallest.comparison.speedup)}:" if is_known and smallest.comparison else ","
         owner = "its " if is_known else "the GPU's "
         # `launch overhead takes 98 % of its 118 µs` sounds as if 2 % were left without it.
-        is_hidden = resident.share(resident.hidden_ns) > UNEXPLAINED
+        is_hidden = resident.share(resident.hidden_ns) > costs.UNEXPLAINED
         beside = f", during which warm kernels run for {time_text(resident.kernels_ns)}" if is_hidden else ""
         parts.append(f"A{at}{slower} {_cause(resident, of=owner, beside=beside)}.")
     if moved is not None:
@@ -168,7 +145,8 @@ def _cause(decomposition_of: Decomposition, subject: str = "", of: str = "", bes
     # Each part is timed separately, and can take longer there than inside the call.
     alone = f", {time_text(share * decomposition_of.measured_ns)} alone," if share > 1 else ""
     part = f"{percent(share)} %" if share <= 1 else "all"
-    text = f"{subject or CAUSES[name]}{alone} takes {part} of {of}{time_text(decomposition_of.measured_ns)}{beside}"
+    subject = subject or costs.CAUSES[name]
+    text = f"{subject}{alone} takes {part} of {of}{time_text(decomposition_of.measured_ns)}{beside}"
     if decomposition_of.is_explained:
         return text
     rest = decomposition_of.share(decomposition_of.rest_ns)
@@ -178,9 +156,9 @@ def _cause(decomposition_of: Decomposition, subject: str = "", of: str = "", bes
 
 
 COUNTERFACTUALS = (
-    (NO_LAUNCH, "without launch and wait"),
-    (PINNED, "with copies from pinned memory"),
-    (ONE_THREAD, "against one CPU thread"),
+    (costs.NO_LAUNCH, "without launch and wait"),
+    (costs.PINNED, "with copies from pinned memory"),
+    (costs.ONE_THREAD, "against one CPU thread"),
 )
 
 
@@ -188,10 +166,11 @@ def counterfactual_sentence(found: SweepReport) -> str:
     """Return where the GPU would win without launch overhead, with pinned memory, and against one thread."""
     parts = []
     for key, condition in COUNTERFACTUALS:
-        world, base = found.under(key), found.with_copies if key == PINNED else found.resident
-        if world.kind in (NONE_TIMED, NOT_DECIDED, ALL_EQUAL) or world.kind == base.kind == ALWAYS:
+        world, base = found.under(key), found.with_copies if key == costs.PINNED else found.resident
+        is_same = world.kind == base.kind == segments.ALWAYS
+        if is_same or world.kind in (segments.NONE_TIMED, segments.NOT_DECIDED, segments.ALL_EQUAL):
             continue
-        even = "even " if leader(world) == CPU and base.kind in (NEVER, UP_TO) else ""
+        even = "even " if leader(world) == segments.CPU and base.kind in (segments.NEVER, segments.UP_TO) else ""
         words = f"{even}{condition} {who_wins(world, found.axis, verb='would win')}"
         parts.append(f"{words[0].upper()}{words[1:]}.")
     return " ".join(parts)
@@ -225,11 +204,11 @@ Named = Sequence[tuple[str, SweepReport]]
 """Workloads of a survey with their names."""
 
 CLASS_WORDS = {
-    ALWAYS: "faster at every size timed", FROM: "faster from a size on",
-    WITHIN: "faster in a range, unclear beyond it", SEVERAL: "faster in several ranges",
-    FALLS: "faster up to a size", NEVER: "not faster at any size timed",
-    UP_TO: "slower in a range, otherwise unclear", ALL_EQUAL: "not faster because both are equal",
-    NOT_DECIDED: "unclear", NONE_TIMED: "not timed",
+    segments.ALWAYS: "faster at every size timed", segments.FROM: "faster from a size on",
+    segments.WITHIN: "faster in a range, unclear beyond it", segments.SEVERAL: "faster in several ranges",
+    segments.FALLS: "faster up to a size", segments.NEVER: "not faster at any size timed",
+    segments.UP_TO: "slower in a range, otherwise unclear", segments.ALL_EQUAL: "not faster because both are equal",
+    segments.NOT_DECIDED: "unclear", segments.NONE_TIMED: "not timed",
 }  # fmt: skip
 """Class → its words, most important first."""
 
@@ -245,7 +224,8 @@ def classes_of(found: Named, key: str) -> dict[str, list[str]]:
 def survey_sentences(found: Named, *, is_recorded: bool = False) -> tuple[str, str]:
     """Return which workloads are faster on the GPU, and which not; and the same including copies."""
     gpu = "the recorded" if is_recorded else "this"
-    return f"On {gpu} GPU, {_classes_text(found, RESIDENT)}.", f"Including copies, {_classes_text(found, END_TO_END)}."
+    resident, moved = (_classes_text(found, key) for key in (costs.RESIDENT, costs.END_TO_END))
+    return f"On {gpu} GPU, {resident}.", f"Including copies, {moved}."
 
 
 def _classes_text(found: Named, key: str) -> str:
@@ -259,11 +239,11 @@ def _classes_text(found: Named, key: str) -> str:
 
 def _class_sizes(found: Condition) -> str:
     """Return the sizes of a class in brackets: ` (≈ 2,870)`, ` (500)`; empty for classes without a size."""
-    if found.kind in (ALWAYS, NEVER, ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
+    if found.kind in (segments.ALWAYS, segments.NEVER, segments.ALL_EQUAL, segments.NOT_DECIDED, segments.NONE_TIMED):
         return ""
-    if found.kind == UP_TO:
+    if found.kind == segments.UP_TO:
         return f" ({ranges_text(found)})"
-    if found.kind != FROM:
+    if found.kind != segments.FROM:
         return f" ({where(found, with_above=False)})"
     change = found.crossover
     if change is None:

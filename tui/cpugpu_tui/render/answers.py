@@ -25,22 +25,9 @@ from cpugpu_tui.render.gpus import (
     several,
     span,
 )
+from cpugpu_tui.report import segments
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport, is_column, report, threads_in_force
-from cpugpu_tui.report.segments import (
-    ALL_EQUAL,
-    ALWAYS,
-    CLASSES,
-    FALLS,
-    FROM,
-    GPU,
-    NEVER,
-    NONE_TIMED,
-    SEVERAL,
-    TOO_FEW,
-    UNDECIDED,
-    WITHIN,
-)
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.folding import once
 from cpugpu_tui.state.row import Row
@@ -107,7 +94,7 @@ def survey_data(run: RunState) -> list[dict[str, Any]]:
             "resident": _by_kind(classes_of(found, RESIDENT)),
             "with_copies": _by_kind(classes_of(found, END_TO_END)),
             "classes": {
-                name: {kind: classes_of(found, key).get(kind, []) for kind in CLASSES}
+                name: {kind: classes_of(found, key).get(kind, []) for kind in segments.CLASSES}
                 for name, key in (("resident", RESIDENT), ("with_copies", END_TO_END))
             },
             "sentences": survey_sentences(found, is_recorded=bool(beside_words(run))),
@@ -119,8 +106,8 @@ def survey_data(run: RunState) -> list[dict[str, Any]]:
 def _by_kind(classes: dict[str, list[str]]) -> dict[str, list[str]]:
     """Return the classes in the four groups of older versions."""
     groups: dict[str, list[str]] = {"always": [], "never": [], "depends on size": [], "no winner": []}
-    own = {ALWAYS: "always", NEVER: "never", NONE_TIMED: ""} | dict.fromkeys(
-        (FROM, WITHIN, SEVERAL, FALLS), "depends on size"
+    own = {segments.ALWAYS: "always", segments.NEVER: "never", segments.NONE_TIMED: ""} | dict.fromkeys(
+        (segments.FROM, segments.WITHIN, segments.SEVERAL, segments.FALLS), "depends on size"
     )
     for kind, names in classes.items():
         if group := own.get(kind, "no winner"):
@@ -257,7 +244,7 @@ def _others(found: Sequence[Answer]) -> str:
     places: dict[str, list[str]] = {}
     for name, each in names.items():
         places.setdefault(where(each), []).append(name)
-    changes = [each.crossover for each in names.values() if each.kind == FROM]
+    changes = [each.crossover for each in names.values() if each.kind == segments.FROM]
     points = [change for change in changes if change is not None and not is_wide(change)]
     if len(points) == len(names) and len(places) > 1:
         sizes = sorted(map(point_size, points))
@@ -333,8 +320,8 @@ def as_data(run: RunState) -> list[dict[str, Any]]:
 def condition_data(found: Condition) -> dict[str, Any]:
     """Return the judgement of a sweep under a condition as JSON values."""
     last = found.crossover
-    wins = [size.size for size in found.decided if size.winner == GPU]
-    judged = [size.size for size in found.timed if size.judgement != UNDECIDED]
+    wins = [size.size for size in found.decided if size.winner == segments.GPU]
+    judged = [size.size for size in found.timed if size.judgement != segments.UNDECIDED]
     return {
         "kind": _older_kind(found), "low": last.low if last else None, "high": last.high if last else None,
         "point": last.known_point if last else None, "first_win": min(wins, default=None),
@@ -349,7 +336,7 @@ def condition_data(found: Condition) -> dict[str, Any]:
             "smallest": min(judged, default=None), "largest": max(judged, default=None),
             "not_judged": [
                 {"size": size.size, "reason": reason_words(size), "code": size.reason}
-                for size in found.timed if size.judgement == UNDECIDED
+                for size in found.timed if size.judgement == segments.UNDECIDED
             ],
         },
     }  # fmt: skip
@@ -359,8 +346,13 @@ def _older_kind(found: Condition) -> str:
     """Return the kind of a sweep in the words of older versions."""
     if found.changes:
         return "several" if len(found.changes) > 1 else "crossover" if found.changes[0].rises else "falls behind"
-    kinds = {ALWAYS: "always", NEVER: "never", ALL_EQUAL: "ties", NONE_TIMED: "nothing timed"}
-    is_few = found.timed and all(size.reason == TOO_FEW for size in found.timed)
+    kinds = {
+        segments.ALWAYS: "always",
+        segments.NEVER: "never",
+        segments.ALL_EQUAL: "ties",
+        segments.NONE_TIMED: "nothing timed",
+    }
+    is_few = found.timed and all(size.reason == segments.TOO_FEW for size in found.timed)
     return kinds.get(found.kind, "too few rounds" if is_few else "undecided")
 
 

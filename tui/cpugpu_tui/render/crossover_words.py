@@ -20,30 +20,9 @@ from cpugpu_tui.model.quantities import (
     significant,
     size_text,
 )
+from cpugpu_tui.report import segments
 from cpugpu_tui.report.conditions import Condition
-from cpugpu_tui.report.segments import (
-    ALL_EQUAL,
-    ALWAYS,
-    CLOSE,
-    CONTRADICTED,
-    CPU,
-    EQUAL,
-    GPU,
-    MARGIN,
-    NEVER,
-    NO_CORE,
-    NOISY,
-    NONE_TIMED,
-    NOT_CONVERGED,
-    NOT_DECIDED,
-    NOT_TIMED,
-    ONE_START,
-    TOO_FEW,
-    UNDECIDED,
-    UNSURE,
-    Range,
-    Size,
-)
+from cpugpu_tui.report.segments import Range, Size
 
 MOST_NAMED, MOST_IN_TABLE = 3, 2
 """Sizes that a sentence, and a table or list of many sweeps, name; more than these are counted."""
@@ -63,9 +42,10 @@ WITHIN_START = "within this start"
 WITHIN_TIE = f"within {share_text(EQUIVALENCE)}"
 
 REASONS = {
-    TOO_FEW: "too few rounds", UNSURE: "not sure enough", ONE_START: "other starts may differ",
-    CLOSE: "too close to call", MARGIN: "a tie is possible", CONTRADICTED: "rounds disagree",
-    NOISY: "too noisy", NOT_CONVERGED: "time ran out", NO_CORE: "no core", "oom": "out of memory",
+    segments.TOO_FEW: "too few rounds", segments.UNSURE: "not sure enough",
+    segments.ONE_START: "other starts may differ", segments.CLOSE: "too close to call",
+    segments.MARGIN: "a tie is possible", segments.CONTRADICTED: "rounds disagree", segments.NOISY: "too noisy",
+    segments.NOT_CONVERGED: "time ran out", segments.NO_CORE: "no core", "oom": "out of memory",
 }  # fmt: skip
 """Reason of a size without a winner → its words. The other failures are called by their kind."""
 
@@ -74,14 +54,15 @@ REASONS = {
 
 def reason_words(size: Size) -> str:
     """Return why a size has no winner, `too noisy`, `only 3 rounds`; empty if it has one."""
-    if size.judgement == EQUAL:
+    if size.judgement == segments.EQUAL:
         return f"equal {WITHIN_TIE}"
-    if size.reason in (TOO_FEW, UNSURE) and size.comparison is not None and size.comparison.low is None:
-        rounds = count_of(size.comparison.rounds, "round")
-        if size.reason == UNSURE:
-            return f"{REASONS[UNSURE]} in {rounds}"
-        is_small = 1 / OBSERVED_RATIO < size.comparison.speedup < OBSERVED_RATIO
-        is_enough = size.comparison.rounds >= OBSERVED_ROUNDS
+    found = size.comparison
+    if size.reason in (segments.TOO_FEW, segments.UNSURE) and found is not None and found.low is None:
+        rounds = count_of(found.rounds, "round")
+        if size.reason == segments.UNSURE:
+            return f"{REASONS[segments.UNSURE]} in {rounds}"
+        is_small = 1 / OBSERVED_RATIO < found.speedup < OBSERVED_RATIO
+        is_enough = found.rounds >= OBSERVED_ROUNDS
         return f"only {rounds} and under {OBSERVED_RATIO:g}×" if is_small and is_enough else f"only {rounds}"
     return REASONS.get(size.reason, size.reason)
 
@@ -181,20 +162,20 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False, with_
 
     `with_above`: say that nothing was decided above the last size at which it does.
     """
-    if found.kind in (ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
-        return "unclear" if found.kind == NOT_DECIDED else found.kind
-    if found.kind == NEVER:
+    if found.kind in (segments.ALL_EQUAL, segments.NOT_DECIDED, segments.NONE_TIMED):
+        return "unclear" if found.kind == segments.NOT_DECIDED else found.kind
+    if found.kind == segments.NEVER:
         return f"at no size timed ({_timed_span(found)})"
     ranges = found.ranges
-    own = [part for part in ranges if part.winner == GPU]
+    own = [part for part in ranges if part.winner == segments.GPU]
     if not own:
         return f"not {ranges_text(found)}"
     text, between = _ranges_text(found, own, axis, with_bracket=with_bracket), exceptions(found)
     # `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
     is_open = (
         with_above
-        and ranges[-1].winner == GPU
-        and any(size.judgement == UNDECIDED and size.size > own[-1].last for size in found.outside)
+        and ranges[-1].winner == segments.GPU
+        and any(size.judgement == segments.UNDECIDED and size.size > own[-1].last for size in found.outside)
     )
     above = (" and above" if between else ", unclear above") if is_open else ""
     return f"{text}{between}{above}"
@@ -214,11 +195,11 @@ def exceptions(found: Condition) -> str:
 
 def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins") -> str:
     """Return who wins where, with what is unclear: `the GPU wins from n ≈ 205 (192–213)`."""
-    if found.kind == NONE_TIMED:
+    if found.kind == segments.NONE_TIMED:
         return "no size has been timed on both devices yet"
-    if found.kind == ALL_EQUAL:
+    if found.kind == segments.ALL_EQUAL:
         return f"CPU and GPU are equally fast ({WITHIN_TIE}) at every size timed"
-    if found.kind == NOT_DECIDED:
+    if found.kind == segments.NOT_DECIDED:
         return f"no size has a winner: {open_text(found.outside)}"
     winner = leader(found)
     own = [part for part in found.ranges if part.winner == winner]
@@ -233,12 +214,12 @@ def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins")
 def leader(found: Condition) -> str:
     """Return the device that a sentence about a sweep is about; empty without a winner."""
     winners = {part.winner for part in found.ranges}
-    return GPU if GPU in winners else CPU if winners else ""
+    return segments.GPU if segments.GPU in winners else segments.CPU if winners else ""
 
 
 def _ranges_text(found: Condition, own: Sequence[Range], axis: str, *, with_bracket: bool) -> str:
     """Return the ranges of one device; many are counted."""
-    if found.kind in (ALWAYS, NEVER):
+    if found.kind in (segments.ALWAYS, segments.NEVER):
         span = _timed_span(found)
         return f"at every size timed ({span})" if "–" in span else f"at {span}, the only size timed"
     timed = found.timed
@@ -283,6 +264,6 @@ def open_text(sizes: Iterable[Size]) -> str:
     """Return the sizes without a winner, grouped by reason: `500 (too noisy) and 1,000 (mismatch)`."""
     groups: dict[str, list[int]] = {}
     for size in sizes:
-        failed = "failed: " if size.judgement == NOT_TIMED and size.reason != NO_CORE else ""
+        failed = "failed: " if size.judgement == segments.NOT_TIMED and size.reason != segments.NO_CORE else ""
         groups.setdefault(f"{failed}{reason_words(size)}", []).append(size.size)
     return joined([f"{sizes_text(group)} ({words})" for words, group in groups.items()])

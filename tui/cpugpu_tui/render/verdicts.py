@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
 from cpugpu_tui.decide.comparison import TIE, TOO_FEW, UNDECIDED, Comparison
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    DEVICE,
-    MOST_ROUNDS,
-    NO_CORE,
-    NOT_CONVERGED,
-    RECORDED,
-    SYNCED,
-    TOO_CLOSE,
-    Ceilings,
-)
 from cpugpu_tui.render.crossover_words import reason_words
+from cpugpu_tui.report import segments
 from cpugpu_tui.report.report import is_known, judged
-from cpugpu_tui.report.segments import CLOSE, CONTRADICTED, MARGIN, NOISY, ONE_START, UNSURE
-from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
-from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.recorded_gpu import INTERPOLATED, NOT_RECORDED, lacks_recorded, neighbouring_sizes
@@ -36,9 +24,15 @@ UNSETTLED = "unsettled start"
 UNSETTLED_CODE = UNSETTLED.replace(" ", "-")
 
 OPEN_MARKS = {
-    TOO_FEW_ROUNDS: "few-rounds", UNSURE: "unsure", ONE_START: "one-start", CLOSE: TOO_CLOSE, NOISY: "too-noisy",
-    MARGIN: "tie-possible", CONTRADICTED: "rounds-disagree", RAN_OUT: NOT_CONVERGED,
-}  # fmt: skip
+    segments.TOO_FEW: "few-rounds",
+    segments.UNSURE: "unsure",
+    segments.ONE_START: "one-start",
+    segments.CLOSE: model.TOO_CLOSE,
+    segments.NOISY: "too-noisy",
+    segments.MARGIN: "tie-possible",
+    segments.CONTRADICTED: "rounds-disagree",
+    segments.NOT_CONVERGED: model.NOT_CONVERGED,
+}
 """Reason of the report why a row has no winner → mark."""
 
 MARK_WORDS = {
@@ -51,7 +45,7 @@ MARK_WORDS = {
     "throttled": "the GPU lowered its clocks during timing",
     "power-capped": "the GPU was at its power limit, which is normal under load",
     "shared-gpu": "another process used the GPU",
-    NO_CORE: "threads waited for a CPU core, so the time is not reliable",
+    model.NO_CORE: "threads waited for a CPU core, so the time is not reliable",
     "one-thread": "only one CPU thread was used, although the machine has more cores",
     "denormals": "denormal numbers were not flushed to zero, which can make a CPU up to 187× slower",
     "tf32-on": "TF32 was switched on from outside, so these are not float32 products",
@@ -59,22 +53,22 @@ MARK_WORDS = {
     UNSETTLED: "call times still varied by more than 1 % when warm-up ended",
     "damaged": "the database held impossible times, which are left out",
     UNSAVED: "the row is not saved yet; it is kept in memory, and saving is retried",
-    NOT_CONVERGED: "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
-    MOST_ROUNDS: "all rounds were used before ± 10 % was reached",
-    TOO_CLOSE: "the 95 % interval contains 1 and lies within 0.91 to 1.1",
+    model.NOT_CONVERGED: "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
+    model.MOST_ROUNDS: "all rounds were used before ± 10 % was reached",
+    model.TOO_CLOSE: "the 95 % interval contains 1 and lies within 0.91 to 1.1",
     "too-noisy": "the 95 % interval contains 1 and is wider than 0.91 to 1.1",
     "tie-possible": "the 95 % interval excludes 1, but not a tie, a difference below 2 %",
     "rounds-disagree": "its first rounds had a winner, which the later ones do not confirm",
     "few-rounds": "too few rounds to be sure of a winner",
     "one-start": "it has a winner within its one start, but starts of other sizes differ more: its interval is widened",
-    RECORDED: "the GPU's times were recorded on another machine",
+    model.RECORDED: "the GPU's times were recorded on another machine",
     INTERPOLATED: "the size lies between two recorded ones, where the recorded times show no step",
     NOT_RECORDED: "the GPU has no recorded time at this size, and none could be interpolated",
     "unsure": "its own rounds show a winner, which is not sure enough among so many sizes: its interval is widened",
 }
 """Mark → its meaning."""
 
-ENDS = {NOT_CONVERGED, MOST_ROUNDS, TOO_CLOSE}
+ENDS = {model.NOT_CONVERGED, model.MOST_ROUNDS, model.TOO_CLOSE}
 """Marks for the end of a row's rounds. With two devices, the report has the reason for a missing winner instead."""
 
 
@@ -124,7 +118,7 @@ def common_marks(run: RunState) -> Collection[str]:
     """
     finished, marked = _marked(run)
     most = {mark for mark, rows in marked.items() if finished > 2 and len(rows) > finished / 2}
-    return most - {RECORDED, INTERPOLATED, NOT_RECORDED, NO_CORE}
+    return most - {model.RECORDED, INTERPOLATED, NOT_RECORDED, model.NO_CORE}
 
 
 def mark_lines(run: RunState, where: Callable[[Sequence[Row]], str] = lambda _: "") -> list[str]:
@@ -207,7 +201,7 @@ def outcome(run: RunState, row: Row) -> Outcome:
     if row.failure is not None:
         return Outcome(SKIPPED if row.failure.kind == "skipped" else FAILED, failure_word(row.failure.kind))
     if row.is_starved:
-        return Outcome(NO_CORE, NO_CORE_WORD)
+        return Outcome(model.NO_CORE, NO_CORE_WORD)
     found = judged(run, row).comparison
     if row.status in (ACTIVE, PENDING) and (found is None or found.low is None):
         return Outcome(row.status, _progress(row) if row.status == ACTIVE else "")
@@ -227,7 +221,7 @@ def _progress(row: Row) -> str:
 # ------------------------------------------------------------------ insight
 
 
-def ceilings_of(run: RunState, device_name: str) -> Ceilings | None:
+def ceilings_of(run: RunState, device_name: str) -> model.Ceilings | None:
     """Return the calibration of a device of the run; None without one.
 
     A GPU is matched by its UUID, a CPU by its name and, if possible, its threads.
@@ -252,14 +246,14 @@ def device_limit(run: RunState, row: Row, times: DeviceTimes) -> Limit | None:
     ceilings, started = ceilings_of(run, times.device), row.started
     if ceilings is None or started is None or times.latency_ns is None or row.status == "mismatch":
         return None
-    hardware_ns = times.median_ns(DEVICE) or times.kernels_ns or times.latency_ns
+    hardware_ns = times.median_ns(model.DEVICE) or times.kernels_ns or times.latency_ns
     link = link_of(row.case.variant) if times.device != "cpu" and row.case.workload == "transfer" else None
     return limit(started.flops, started.bytes_moved, row.case.dtype, link, hardware_ns, times.latency_ns, ceilings)
 
 
 def written(run: RunState, row: Row, times: DeviceTimes) -> Written | None:
     """Return the time by the paper's clock on one device, judged; None if no paper has this case."""
-    printed, synced = times.median_ns(AS_WRITTEN), times.median_ns(SYNCED)
+    printed, synced = times.median_ns(model.AS_WRITTEN), times.median_ns(model.SYNCED)
     if not printed or synced is None or row.started is None:
         return None
     # A call on a CPU returns when it is done, so a rate above its peak only tells that the peak was measured too low.

@@ -15,32 +15,8 @@ from cpugpu_tui.decide.crossover import changes_of, judged, placed, usable
 from cpugpu_tui.decide.next_size import next_size
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.model import LATENCY
-from cpugpu_tui.report.segments import (
-    ACTIVE,
-    CLOSE,
-    CONTRADICTED,
-    EQUAL,
-    GPU,
-    MARGIN,
-    NO_CORE,
-    NOISY,
-    NOT_CONVERGED,
-    NOT_MEASURED,
-    NOT_TIMED,
-    ONE_DEVICE,
-    ONE_START,
-    PENDING,
-    TOO_FEW,
-    UNDECIDED,
-    UNKNOWN,
-    UNSURE,
-    Range,
-    Segment,
-    Size,
-    class_of,
-    ranges_of,
-    segments_of,
-)
+from cpugpu_tui.report import segments
+from cpugpu_tui.report.segments import Range, Segment, Size, class_of, ranges_of, segments_of
 from cpugpu_tui.state.row import Row
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
@@ -98,7 +74,7 @@ class Condition:
 
     @property
     def _open(self) -> Iterator[Size]:
-        return (size for size in self.sizes if size.winner is None and size.reason not in UNKNOWN)
+        return (size for size in self.sizes if size.winner is None and size.reason not in segments.UNKNOWN)
 
     def _is_inside(self, size: Size) -> bool:
         return any(change.low < size.size < change.high for change in self.changes)
@@ -120,10 +96,10 @@ class Condition:
         first, *others = self.changes
         least = base.changes[0] if base.changes else None
         if least is None or not least.rises:
-            win = min((size.size for size in base.decided if size.winner == GPU), default=math.inf)
+            win = min((size.size for size in base.decided if size.winner == segments.GPU), default=math.inf)
             least = first._replace(point=win)
         most = others[0].low if others else math.inf
-        wins = (size.size for size in self.decided if size.winner == GPU and least.high <= size.size <= most)
+        wins = (size.size for size in self.decided if size.winner == segments.GPU and least.high <= size.size <= most)
         high = max(first.high, min(wins, default=0))
         raised = Change(first.low, high, min(max(first.point, least.point), high), rises=True)
         return self if raised[:3] == first[:3] else replace(self, changes=(raised, *others))
@@ -141,7 +117,7 @@ class Condition:
 
     def _size(self, index: int) -> Size:
         row, (judgement, reason, taken) = self.rows[index], self.judgements[index]
-        known = taken or (_comparison(self.key, row) if judgement != NOT_TIMED else None)
+        known = taken or (_comparison(self.key, row) if judgement != segments.NOT_TIMED else None)
         return _size(self.key, row, known, judgement, reason)
 
 
@@ -164,9 +140,9 @@ def condition_of(key: str, rows: Sequence[Row]) -> Condition:
 
 def judged_sizes(points: Iterable[SweepPoint]) -> list[Size]:
     """Judge sizes of which only the comparisons are known."""
-    known = usable(points)
+    known, judgements = usable(points), {TIE: segments.EQUAL}
     return [
-        Size(size, found.winner or (EQUAL if found.verdict == TIE else UNDECIDED), "", found, own=own.comparison)
+        Size(size, found.winner or judgements.get(found.verdict, segments.UNDECIDED), "", found, own=own.comparison)
         for own, (size, found) in zip(known, judged(known), strict=True)
     ]
 
@@ -229,22 +205,22 @@ def _judgement(
     `over_starts`: other sizes of the sweep have several starts of the process.
     """
     if own is None or sure is None:
-        return NOT_TIMED, _missing(row)
+        return segments.NOT_TIMED, _missing(row)
     if sure.winner is not None:
         return sure.winner, ""
     if sure.verdict == TIE:
-        return EQUAL, ""
+        return segments.EQUAL, ""
     if own.winner is not None:
-        return UNDECIDED, ONE_START if over_starts and not own.covers_starts else UNSURE
+        return segments.UNDECIDED, segments.ONE_START if over_starts and not own.covers_starts else segments.UNSURE
     if key in (RESIDENT, END_TO_END) and not own.covers_starts and _named_a_winner(_rounds(key, row), row.others):
-        return UNDECIDED, CONTRADICTED
+        return segments.UNDECIDED, segments.CONTRADICTED
     if own.low is None or own.high is None:
-        return UNDECIDED, TOO_FEW
+        return segments.UNDECIDED, segments.TOO_FEW
     if 1 < own.low <= 1 + EQUIVALENCE or 1 / (1 + EQUIVALENCE) <= own.high < 1:
-        return UNDECIDED, MARGIN
+        return segments.UNDECIDED, segments.MARGIN
     if own.low >= 1 / NEAR_ONE and own.high <= NEAR_ONE:
-        return UNDECIDED, CLOSE
-    return UNDECIDED, NOT_CONVERGED if _ran_out(row) else NOISY
+        return segments.UNDECIDED, segments.CLOSE
+    return segments.UNDECIDED, segments.NOT_CONVERGED if _ran_out(row) else segments.NOISY
 
 
 def _missing(row: Row) -> str:
@@ -252,12 +228,12 @@ def _missing(row: Row) -> str:
     if row.failure is not None:
         return row.failure.kind
     if row.is_starved:
-        return NO_CORE
+        return segments.NO_CORE
     if row.own_comparison is not None:
-        return NOT_MEASURED
-    if row.status in (PENDING, ACTIVE):
+        return segments.NOT_MEASURED
+    if row.status in (segments.PENDING, segments.ACTIVE):
         return row.status
-    return ONE_DEVICE if row.cpu is None or row.gpu is None else NOT_MEASURED
+    return segments.ONE_DEVICE if row.cpu is None or row.gpu is None else segments.NOT_MEASURED
 
 
 def _ran_out(row: Row) -> bool:

@@ -9,17 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import (
-    END_TO_END,
-    HUNDRED_CALLS,
-    ONE_THREAD,
-    PINNED,
-    RESIDENT,
-    TEN_CALLS,
-    WHAT_IFS,
-    Decomposition,
-    decompose,
-)
+from cpugpu_tui.analysis import costs
+from cpugpu_tui.analysis.costs import Decomposition, decompose
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.comparison import DECISIVE_ROUNDS
 from cpugpu_tui.decide.starts import LEAST_EARLIER
@@ -30,7 +21,7 @@ from cpugpu_tui.state.row import Row, threads_of
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.workloads import REGISTRY
 
-WITH_COPIES = (END_TO_END, PINNED, TEN_CALLS, HUNDRED_CALLS)
+WITH_COPIES = (costs.END_TO_END, costs.PINNED, costs.TEN_CALLS, costs.HUNDRED_CALLS)
 """Conditions that add copies to the call with its inputs on the GPU."""
 
 
@@ -68,24 +59,24 @@ class SweepReport:
     def under(self, key: str) -> Condition:
         """Return the judgement under the condition with this key of a `WhatIf`."""
         if key not in self._conditions:
-            found = condition_of(key, self.one_thread if key == ONE_THREAD else self.rows)
+            found = condition_of(key, self.one_thread if key == costs.ONE_THREAD else self.rows)
             self._conditions[key] = found.not_below(self.resident) if key in WITH_COPIES else found
         return self._conditions[key]
 
     @property
     def resident(self) -> Condition:
         """With the inputs on the GPU."""
-        return self.under(RESIDENT)
+        return self.under(costs.RESIDENT)
 
     @property
     def with_copies(self) -> Condition:
         """With copies from and to pageable memory."""
-        return self.under(END_TO_END)
+        return self.under(costs.END_TO_END)
 
     @property
     def conditions(self) -> dict[str, Condition]:
         """Key → judgement, for the conditions with times."""
-        found = {what_if.key: self.under(what_if.key) for what_if in WHAT_IFS}
+        found = {what_if.key: self.under(what_if.key) for what_if in costs.WHAT_IFS}
         return {key: each for key, each in found.items() if each.kind != NONE_TIMED}
 
     def cause(self, *, moved: bool) -> Decomposition | None:
@@ -199,7 +190,7 @@ def sweep_in(run: RunState, sweep: model.SweepKey) -> SweepReport:
 # ------------------------------------------------------------------ one row
 
 
-def judged(run: RunState, row: Row, key: str = RESIDENT) -> Size:
+def judged(run: RunState, row: Row, key: str = costs.RESIDENT) -> Size:
     """Return the size of a row, on its first GPU under a condition, as its whole sweep judges it."""
     return _report_of(run, row).under(key).at(row) or Size(row.case.size, NOT_TIMED)
 
