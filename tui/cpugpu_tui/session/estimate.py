@@ -159,8 +159,8 @@ def _bounds_s(
                 call_ns = _card_ns(case, costs, device, cards[device.name])
             if call_ns is None:
                 return None, f"no earlier run of {case_name(case)} on {device.name}, and {_unknown_rate(costs, device)}"
-            least_ns += least_device_ns(call_ns, plan)
-            most_ns += most_device_ns(call_ns, plan)
+            least_ns += (device_ns := least_device_ns(call_ns, plan))
+            most_ns += max(device_ns, most_device_ns(call_ns, plan))
             by_card += run is None
             runs.add(run)
     return (least_ns / 1e9, most_ns / 1e9), _sources(plan, runs - {None}, by_card)
@@ -174,7 +174,7 @@ def _card_ns(case: Case, costs: Costs | None, device: Device, card: Ceilings | N
     if line is not None:
         return line.elapsed_ns(costs.bytes_moved)
     bound = ceilings.least_ns(costs.flops, costs.bytes_moved, case.dtype, card)
-    return None if bound is None else bound[1] + card.launch_ns
+    return None if bound is None else bound[1] + costs.launches * card.launch_ns
 
 
 def _unknown_rate(costs: Costs | None, device: Device) -> str:

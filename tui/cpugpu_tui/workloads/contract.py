@@ -81,6 +81,8 @@ class Costs(NamedTuple):
     """Least memory traffic: each input read once, each result written once; 0 if it has no meaning."""
     memory_bytes: float
     """Peak memory of inputs, state, temporaries and result on one device."""
+    launches: float = 1.0
+    """Kernels that a call launches one after the other, if their launches take most of its time; for its estimate."""
 
 
 class Report(Protocol):

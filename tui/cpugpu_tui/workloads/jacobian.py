@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     import torch
 
 WIDTHS = (1, 20, 20, 400)
-"""P3's network: 1→20→20→400, tanh after each layer. A row then takes 11 kernels, copies and fills (H200, b = 100)."""
+"""P3's network: 1→20→20→400, tanh after each layer."""
+
+LAUNCHES_PER_ROW = 11
+"""Kernels, copies and fills of a row of `loop` (H200, b = 100)."""
 
 OUTPUTS = WIDTHS[-1]
 """Outputs per input: rows of the Jacobian per sample of the batch."""
@@ -141,7 +144,8 @@ class Jacobian(Workload):
             return Costs(self.flops(n), moved_bytes, moved_bytes + VECTORIZED_PEAK * result_bytes)
         # Freed memory of 400 rows that stays in the heap, see `row_by_row`.
         held_bytes = float(OUTPUTS * n * OUTPUTS) * itemsize_bytes
-        return Costs(self.flops(n), moved_bytes, moved_bytes + held_bytes)
+        launches = float(LAUNCHES_PER_ROW * OUTPUTS * n)
+        return Costs(self.flops(n), moved_bytes, moved_bytes + held_bytes, launches)
 
 
 def network(parameters: tuple[torch.Tensor, ...]) -> Forward:
