@@ -101,7 +101,7 @@ def themes(given: opt.Given) -> None:
 
 def _wrong_values(settings: Mapping[str, Setting]) -> Iterator[str]:
     """Yield a sentence on each value that a command would refuse: this page is where people look for it."""
-    from cpugpu_tui.config import given
+    from cpugpu_tui.config import parsing
     from cpugpu_tui.ui.themes import require_theme
 
     for name, (value, where) in settings.items():
@@ -109,7 +109,7 @@ def _wrong_values(settings: Mapping[str, Setting]) -> Iterator[str]:
             if name == "theme" and value is not None:
                 require_theme(str(value), config_dir() / "themes")
             elif value is not None:
-                given.check(name, value)
+                parsing.check(name, value)
         except UsageError as error:
             yield f"{where}: {error}"
 

@@ -140,7 +140,7 @@ def open_as_configured() -> int:
     simulate = os.environ.get("CPUGPU_SIMULATE")
     variables = {name: f"CPUGPU_{name.upper()}" for name in ("device", "worker", "simulate")}
     if given := {name: variable for name, variable in variables.items() if os.environ.get(variable)}:
-        from cpugpu_tui.config.given import check_variables  # only here, to not delay the first frame
+        from cpugpu_tui.config.parsing import check_variables  # only here, to not delay the first frame
 
         check_variables(given, {"simulate": simulate, **{name: each.value for name, each in settings.items()}})
     text = {name: None if each.value is None else str(each.value) for name, each in settings.items()}

@@ -364,11 +364,11 @@ def takes(
 
     def decorate(body: Callable[[G], None]) -> Callable[[G], None]:
         def command(context: typer.Context, **values: Any) -> None:
-            from cpugpu_tui.config import given, paths
+            from cpugpu_tui.config import parsing, paths
 
-            given.refuse_same_file({_written(each): values.get(each.name or "") for each in context.command.params})
+            parsing.refuse_same_file({_written(each): values.get(each.name or "") for each in context.command.params})
             if context.invoked_subcommand is None:
-                given.check_variables(typed(context, "ENVIRONMENT"), values)
+                parsing.check_variables(typed(context, "ENVIRONMENT"), values)
             with paths.named(values["database"] if "database" in typed(context) else None):
                 body(kind(context, values))
 

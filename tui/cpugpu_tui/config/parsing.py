@@ -1,13 +1,16 @@
-"""Parse threads, dtypes, devices and simulated machines from text: for flags, the form and the config file."""
+"""Parse threads, dtypes, devices and simulated machines from text, and check what commands were given."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import UsageError, did_you_mean
+from cpugpu_tui.errors import UsageError, did_you_mean, home_path, kind_of
 
 MAX_THREADS = 4096
 """More CPU threads than any machine has."""
@@ -190,3 +193,58 @@ def parse_simulation(text: str) -> model.Simulation:
         if not 0 <= number < math.inf:
             raise FieldError("simulation", f"Invalid value {value!r} for {name}.", "Write a finite number from 0 up.")
     return model.Simulation(**values)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ what commands were given
+
+
+def refuse_same_file(values: Mapping[str, object]) -> None:
+    """Refuse two options, by option → value, with the same file: what one of them writes, the other would replace.
+
+    Raises:
+        UsageError: they have.
+    """
+    named: dict[str, str] = {}
+    for option, value in values.items():
+        for path in value if isinstance(value, (list, tuple)) else (value,):
+            kind = kind_of(home_path(path)) if isinstance(path, Path) else "no path"
+            if kind in ("", "a file"):
+                place = os.path.abspath(home_path(path))
+                other = named.setdefault(os.path.realpath(place) if kind else place, option)
+                if other != option:
+                    raise UsageError(f"{other} and {option} name the same file, {path}.", "Give each its own file.")
+
+
+def check_variables(variables: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Check the values of options that come from variables, by option → variable and option → value.
+
+    Raises:
+        UsageError: a value is wrong. The message begins with the name of the variable, which may be set long ago.
+    """
+    for option in variables:
+        try:
+            check(option, values[option])
+        except UsageError as error:
+            raise UsageError(f"{variables[option]}: {error.message}", error.remedy) from None
+
+
+def check(option: str, value: Any) -> None:
+    """Check a value (UsageError). Errors of other options show a path, or are made where the variable is read."""
+    checks: dict[str, Callable[[Any], object]] = {
+        "band": lambda text: parse_bands(text, {}), "case_timeout": _check_seconds,
+        "device": _check_devices, "simulate": parse_simulation, "worker": check_worker,
+    }  # fmt: skip
+    if option in checks:
+        checks[option](value)
+
+
+def _check_seconds(value: str | float) -> None:
+    try:
+        check_seconds(float(value))
+    except ValueError:
+        raise UsageError(f"{value!r} is not a number.", "Give seconds, for example 60.") from None
+
+
+def _check_devices(devices: Sequence[str]) -> None:
+    for device in devices:
+        check_device(device)
