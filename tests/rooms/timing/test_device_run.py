@@ -120,7 +120,7 @@ LIMIT_BYTES = 4096
 @pytest.mark.parametrize("size", [16, 256, 2048, 8192])
 def test_a_round_of_every_metric_takes_four_kilobytes_at_most(size, tmp_path):
     machine = model.Simulation(noise=0.05, throttle_share=0.5, sm_clock_mhz=1980.0)
-    plan = plan_of(size, simulation=machine, metrics=model.METRICS, rounds=12, max_rounds=12)
+    plan = plan_of(size, simulation=machine, metrics=model.METRICS, rounds=12, max_rounds=12, has_exact_rounds=True)
     with (tmp_path / "events").open("wb") as stream:
         assert Scheduler(plan, SimulatedMachine(plan), LineEmitter(stream.fileno()), Control()).run() == "done"
     rounds: Counter[int] = Counter()

@@ -77,11 +77,12 @@ def test_cases_finish_one_by_one_and_not_in_batches(quick):
     assert min(later - earlier for earlier, later in pairwise(ends)) >= 4
 
 
-def test_a_device_that_is_too_slow_for_all_rounds_leaves_the_other_its_own():
-    """The GPU gets further rounds after the CPU (0.9 s per call) has spent its 5 s."""
-    recorder = swept(plan_of(64, simulation=replace(QUICK, cpu_overhead_ns=0.9e9)))[1]
+@pytest.mark.parametrize(("call_ns", "least"), [(0.9e9, 5), (2.4e9, 3), (9e9, 1)])
+def test_no_device_gets_rounds_for_which_the_slower_one_has_no_time(call_ns, least):
+    """They have no partner. A call within the time limit gets the three rounds that a winner needs."""
+    recorder = swept(plan_of(64, simulation=replace(QUICK, cpu_overhead_ns=call_ns)))[1]
     rounds = {device: len([e for e in recorder.rounds if e.device == device]) for device in ("cpu", "cuda:0")}
-    assert rounds == {"cpu": 5, "cuda:0": 8}
+    assert rounds == {"cpu": least, "cuda:0": least}
 
 
 # ------------------------------------------------------------------ quiet while timing

@@ -24,17 +24,17 @@ def test_a_block_lasts_two_milliseconds_or_one_call(estimate_ns):
 
 
 @given(st.floats(0.1, 1e12), st.integers(1, 1000), st.integers(1, 20), st.floats(0.01, 100))
-def test_rounds_fit_the_budget_unless_a_call_alone_does_not(estimate_ns, rounds, blocks, budget_s):
+def test_rounds_fit_the_budget_or_are_the_three_that_a_winner_needs(estimate_ns, rounds, blocks, budget_s):
     calls, got_blocks, got_rounds = sizing(estimate_ns, replace(PLAN, rounds=rounds, blocks=blocks, budget_s=budget_s))
     assert 1 <= got_blocks <= blocks
     assert 1 <= got_rounds <= rounds
-    if (calls, got_blocks, got_rounds) != (1, 1, 1):
+    if (got_blocks, got_rounds) != (1, min(rounds, 3)) and (calls, got_blocks, got_rounds) != (1, 1, 1):
         assert calls * got_blocks * got_rounds * estimate_ns <= budget_s * 1e9 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
     ("estimate_ns", "wanted"),
-    [(20e3, (100, 5, 8)), (5e6, (1, 5, 8)), (200e6, (1, 3, 8)), (1e9, (1, 1, 5)), (4.9e9, (1, 1, 1)), (9e9, (1, 1, 1))],
+    [(20e3, (100, 5, 8)), (5e6, (1, 5, 8)), (200e6, (1, 3, 8)), (1e9, (1, 1, 5)), (4.9e9, (1, 1, 3)), (9e9, (1, 1, 1))],
 )
 def test_eight_rounds_of_five_blocks_where_there_is_time(estimate_ns, wanted):
     assert sizing(estimate_ns, PLAN) == wanted

@@ -212,9 +212,9 @@ def _progress(row: Row) -> str:
     """Return `3 of 8` rounds."""
     calibrated = [times.calibrated for times in row.times.values() if times.calibrated is not None]
     had = min((len(times.round_ns) for times in row.times.values()), default=0)
-    wanted = max((each.rounds for each in calibrated), default=0)
+    wanted = min((each.rounds for each in calibrated), default=0)
     if had >= wanted:  # further rounds run until the interval is narrow
-        wanted = max((each.max_rounds or each.rounds for each in calibrated), default=0)
+        wanted = min((each.max_rounds or each.rounds for each in calibrated), default=0)
     return f"{had} of {wanted}" if wanted else "warm-up"
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cpugpu_tui.decide.comparison import DECISIVE_ROUNDS
 from cpugpu_tui.decide.stats import median
 
 if TYPE_CHECKING:
@@ -90,14 +91,16 @@ def block_calls(estimate_ns: float) -> int:
 def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
     """Return (calls per block, blocks per half-round, least rounds) that fit the budget.
 
-    A call longer than the budget is timed once: (1, 1, 1), unless the number of rounds is exact.
+    A call longer than the budget is timed once: (1, 1, 1), unless the number of rounds is exact. Other calls have at
+    least three rounds outside a search, even if these take longer than the budget: with fewer there is no winner.
     """
     calls = block_calls(estimate_ns)
     affordable = int(plan.budget_ns / (calls * estimate_ns))
     if affordable < 1:
         return 1, 1, plan.rounds if plan.has_exact_rounds else 1
     blocks = min(plan.blocks, max(1, affordable // plan.rounds))
-    return calls, blocks, plan.rounds if plan.has_exact_rounds else min(plan.rounds, max(1, affordable // blocks))
+    least = DECISIVE_ROUNDS if plan.search is None else 1
+    return calls, blocks, plan.rounds if plan.has_exact_rounds else min(plan.rounds, max(least, affordable // blocks))
 
 
 def limit_s(plan: Plan, devices: int) -> float:
@@ -123,4 +126,4 @@ def most_device_ns(estimate_ns: float, plan: Plan) -> float:
     """
     if estimate_ns > plan.budget_ns:
         return 3 * estimate_ns
-    return estimate_ns + longest_ns(plan) + plan.budget_ns
+    return max(least_device_ns(estimate_ns, plan), estimate_ns + longest_ns(plan) + plan.budget_ns)
