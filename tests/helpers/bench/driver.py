@@ -37,9 +37,8 @@ class Driven(CpuGpuApp):
     gap_ns: ClassVar[list[int]] = []
     paint_ns: ClassVar[list[int]] = []
 
-    def load(self) -> None:
-        """Listen to signals once there is a bridge."""
-        super().load()
+    def on_mount(self) -> None:
+        """Listen to signals."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, self.bridge.pause)
         loop.add_signal_handler(signal.SIGUSR2, self.bridge.resume)

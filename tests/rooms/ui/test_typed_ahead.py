@@ -9,24 +9,61 @@ from tests.helpers.app.saved_runs import app_with, list_runs, stream
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.page import ConfirmScreen
+
+
+def typing_early(app, monkeypatch, *keys):
+    """Type keys before the first frame."""
+    show = app.get_default_screen
+
+    def type_and_show():
+        send_at_once(app, *keys)
+        return show()
+
+    monkeypatch.setattr(app, "get_default_screen", type_and_show)
+    return app
 
 
 async def test_what_is_typed_before_the_first_frame_waits_for_what_it_is_meant_for(monkeypatch):
     """The list of workloads and whatever runs them come after the first frame."""
-    app = new_app()
-    show = app.get_default_screen
-
-    def type_and_show():
-        send_at_once(app, "j", "r")
-        return show()
-
-    monkeypatch.setattr(app, "get_default_screen", type_and_show)
+    app = typing_early(new_app(), monkeypatch, "j", "r")
     async with opened(app) as pilot:
         await settled(pilot, lambda: app.backend.sessions)
         pane = app.main_screen.query_one(WorkloadPane)
         assert pane.options.highlighted == 1
         assert app.backend.sessions[0].plan.name == pane.entry.name, "`r` runs what is highlighted"
+        assert app.main_screen.focused_pane == "timings", "the rows of the run get the keys"
+
+
+async def test_keys_move_in_the_list_before_the_rest_is_loaded(monkeypatch):
+    app = typing_early(new_app(), monkeypatch, "j", "j")
+    style_pages, moved_to = app.style_pages, []
+
+    def load_on():
+        moved_to.append(app.main_screen.workload.options.highlighted)
+        assert "live" not in vars(app), "a controller that no key of the list needs"
+        style_pages()
+
+    monkeypatch.setattr(app, "style_pages", load_on)
+    async with opened(app):
+        assert moved_to == [2]
+
+
+async def test_the_rules_of_pages_are_read_before_the_first_page_is_opened(monkeypatch):
+    app = typing_early(new_app(), monkeypatch, "?")
+    style_pages, screens = app.style_pages, []
+
+    def note():
+        screens.append(len(app.screen_stack))
+        style_pages()
+
+    monkeypatch.setattr(app, "style_pages", note)
+    async with opened(app) as pilot:
+        await settled(pilot, lambda: isinstance(app.screen, HelpScreen))
+        assert screens[0] == 1
+        await pilot.press("escape")
+        assert app.main_screen.workload.options.has_focus
 
 
 async def test_what_is_typed_after_quitting_begins_no_run():
@@ -76,7 +113,6 @@ async def test_ctrl_c_leaves_from_wherever_one_is(opens):
 async def test_enter_opens_a_row_of_a_saved_run_before_its_table_is_laid_out(store, size, monkeypatch):
     store.import_run(stream("a"))
     app = app_with(store)
-    app.load()
     show = app.history._put
 
     def show_and_open(*opened_run):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,17 +20,25 @@ from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
-from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.shell import COMMON_LAYOUTS, Shell, layout_classes
+from cpugpu_tui.ui.shell import COMMON_LAYOUTS, Routes, Shell, layout_classes
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
     from textual.widgets import DataTable
 
     from cpugpu_tui.demo.recording import Recording
+    from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
     from cpugpu_tui.ui.controllers.demo import DemoRunning
+    from cpugpu_tui.ui.controllers.history import Exporting, History
+    from cpugpu_tui.ui.controllers.live import Live
+    from cpugpu_tui.ui.controllers.own_code import Coding, Consent
+    from cpugpu_tui.ui.controllers.paging import Leaving, Paging, Palette, Timings
+    from cpugpu_tui.ui.controllers.preparing import Preparing
+    from cpugpu_tui.ui.controllers.running import Running
     from cpugpu_tui.ui.live.backend import Backend
+    from cpugpu_tui.ui.live.bridge import Bridge
+    from cpugpu_tui.ui.live.saved_runs import QuietReader
 
 GRACE_S = 1.2
 """How long quitting waits for the run to end. It usually takes 0.3 s, and a signal must be obeyed within 2 s."""
@@ -69,83 +78,147 @@ class CpuGpuApp(Shell[AppResult]):
         self.gate = PaintGate(self)
         super().__init__(options, glyphs, first_state(options, options.demo), **looks)
         self._options, self._given_backend = options, backend
-        self._is_loaded = self._is_opened = False
+        self._loading: AsyncIterator[None] | None = None
+        """Loads a part of the rest at each step; None before the first frame."""
+        self._has_styles = False
         self._early: list[events.Event] | None = []
-        """Keys, clicks and pastes that came before the lists; None once they are there."""
+        """Keys, clicks and pastes that came before the list of workloads; None once it is there."""
         self._terminal_size: Size | None = None
 
-    def load(self) -> None:
-        """Make the controllers and the routes of messages to them, once; the first frame does not need them."""
-        if self._is_loaded:
-            return
-        self._is_loaded = True
-        from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
-        from cpugpu_tui.ui.controllers.history import Exporting, History
-        from cpugpu_tui.ui.controllers.live import Live
-        from cpugpu_tui.ui.controllers.own_code import Coding, Consent
-        from cpugpu_tui.ui.controllers.paging import Leaving, Paging, Palette, Timings
-        from cpugpu_tui.ui.controllers.running import Preparing, Running
+    # ---------------------------------------------------------------- controllers, each made when it is first needed
+
+    @cached_property
+    def bridge(self) -> Bridge:
+        """Connects the run's threads with the app."""
         from cpugpu_tui.ui.live.backend import Backend, DemoBackend
         from cpugpu_tui.ui.live.bridge import Bridge
-        from cpugpu_tui.ui.live.saved_runs import QuietReader
-        from cpugpu_tui.ui.panes.workload import WorkloadPane
 
-        options, recording = self._options, self._options.demo
-        backend = self._given_backend or (Backend(options) if recording is None else DemoBackend(options))
-        bridge = self.bridge = Bridge(backend, self.post_message)
-        reader = QuietReader(bridge.between_runs)
-        self.timings = Timings(self)
-        self.preparing = Preparing(self, bridge, lambda request: running.start(request))
-        self.repeating = Repeating(self, reader)
-        self.comparing = Comparing(self, bridge, reader)
-        self.exporting = Exporting(self, bridge.history, self.copy_to_clipboard)
-        self.history = History(self, bridge.history)
-        self.live = Live(self, bridge, self.gate, self.repeating.compared)
-        consent = Consent(self)
-        running = Running(self, bridge, self.live, self.history, self.repeating, consent)
-        self.running: Running | DemoRunning = running
-        self.coding = Coding(self, bridge.history, consent, running.start)
-        self.leaving = Leaving(
+        options = self._options
+        backend = self._given_backend or (Backend(options) if options.demo is None else DemoBackend(options))
+        return Bridge(backend, self.post_message)
+
+    @cached_property
+    def reader(self) -> QuietReader:
+        """Reads the history between runs."""
+        from cpugpu_tui.ui.live.saved_runs import QuietReader
+
+        return QuietReader(self.bridge.between_runs)
+
+    @cached_property
+    def preparing(self) -> Preparing:
+        """Keeps the request of the run key."""
+        from cpugpu_tui.ui.controllers.preparing import Preparing
+
+        return Preparing(self, lambda: self.bridge, lambda request: self.measuring.start(request))
+
+    @cached_property
+    def timings(self) -> Timings:
+        """Changes how rows are shown."""
+        from cpugpu_tui.ui.controllers.paging import Timings
+
+        return Timings(self)
+
+    @cached_property
+    def repeating(self) -> Repeating:
+        """Repeats series and rows."""
+        from cpugpu_tui.ui.controllers.comparing import Repeating
+
+        return Repeating(self, self.reader)
+
+    @cached_property
+    def comparing(self) -> Comparing:
+        """Compares series."""
+        from cpugpu_tui.ui.controllers.comparing import Comparing
+
+        return Comparing(self, self.bridge, self.reader)
+
+    @cached_property
+    def history(self) -> History:
+        """Shows saved runs."""
+        from cpugpu_tui.ui.controllers.history import History
+
+        return History(self, self.bridge.history)
+
+    @cached_property
+    def exporting(self) -> Exporting:
+        """Exports and copies rows."""
+        from cpugpu_tui.ui.controllers.history import Exporting
+
+        return Exporting(self, self.bridge.history, self.copy_to_clipboard)
+
+    @cached_property
+    def live(self) -> Live:
+        """Shows what a run reports."""
+        from cpugpu_tui.ui.controllers.live import Live
+
+        return Live(self, self.bridge, self.gate, self.repeating.compared)
+
+    @cached_property
+    def consent(self) -> Consent:
+        """Asks before code runs."""
+        from cpugpu_tui.ui.controllers.own_code import Consent
+
+        return Consent(self)
+
+    @cached_property
+    def coding(self) -> Coding:
+        """Takes typed code."""
+        from cpugpu_tui.ui.controllers.own_code import Coding
+
+        return Coding(self, self.bridge.history, self.consent, self.measuring.start)
+
+    @cached_property
+    def measuring(self) -> Running:
+        """Runs plans; a demo only refuses with it."""
+        from cpugpu_tui.ui.controllers.running import Running
+
+        return Running(self, self.bridge, self.live, self.history, self.repeating, self.consent)
+
+    @cached_property
+    def running(self) -> Running | DemoRunning:
+        """Runs plans, or plays a demo."""
+        if self._options.demo is None:
+            return self.measuring
+        from cpugpu_tui.ui.controllers.demo import DemoRunning
+
+        return DemoRunning(
+            self, self.bridge, self.live, self.history, self.timings, self.measuring, self._options.demo
+        )  # fmt: skip
+
+    @cached_property
+    def leaving(self) -> Leaving:
+        """Quits."""
+        from cpugpu_tui.ui.controllers.paging import Leaving
+
+        return Leaving(
             self, is_busy=lambda: self.state.situation.live, stop=self._stop_run, leave=self._leave,
             question=("A run is in progress. Stop it and quit?", "let it run", "The run has ended. Quit?"),
             grace_s=GRACE_S,
         )  # fmt: skip
-        self.paging = Paging(
-            self, (self.repeating.drop_count, self._close_in_panes, self.history.return_to_present,
-                   self.repeating.return_to_parent),
-        )  # fmt: skip
-        self.routes = {
-            messages.RunAdvanced: (self.preparing.meet_run_devices, self.live.advance),
-            messages.SeriesEnded: (
-                self.repeating.look_before, self.comparing.compare_with_baseline, self.preparing.consider_python,
-                self.leaving.exit_if_leaving, self.live.end_series,
-            ),
-            messages.CeilingsKnown: (self.live.show_ceilings,),
-            messages.CalibrationAdvanced: (self.live.show_calibration,),
-            messages.TelemetryArrived: (self.preparing.consider_python, self.live.show_telemetry),
-            messages.AgentReported: (self.preparing.consider_python, self.live.meet_agent),
-            messages.AgentAwaited: (self.live.await_agent,),
-            messages.DevicesReported: (self.preparing.consider_python, self.preparing.meet_devices),
-            messages.InterpreterFound: (self.preparing.offer_python,),
-            messages.EarlierKnown: (self.preparing.learn_earlier, self.exporting.read_thresholds),
-            messages.SavingChanged: (self.live.mark_unsaved,),
-            messages.NoticeGiven: (self.live.notice,),
-            WorkloadPane.Highlighted: (self.preparing.highlight,),
-            WorkloadPane.Opened: (self.preparing.open_form,),
-            messages.RowChosen: (self.timings.open_row,),
-            messages.HeadingClicked: (self.timings.sort_by,),
-            messages.ClaimWanted: (running.measure_claim,),
-            messages.NoiseWanted: (running.measure_noise,),
-            messages.PairChosen: (self.comparing.open_pair,),
-        }  # fmt: skip
-        if recording is not None:
-            from cpugpu_tui.ui.controllers.demo import DemoRunning
 
-            demo = self.running = DemoRunning(self, bridge, self.live, self.history, self.timings, running, recording)
-            for message, take in ((messages.RunAdvanced, demo.name_run), (messages.SeriesEnded, demo.show_end)):
-                self.routes[message] = (take, *self.routes[message])
-        self.routes[messages.SavedRunChosen] = (self.running.choose_saved,)
-        self.palette = Palette(self, self.themes, self.running.run_named, self.run_action)
+    @cached_property
+    def paging(self) -> Paging:
+        """Opens and closes pages."""
+        from cpugpu_tui.ui.controllers.paging import Paging
+
+        return Paging(
+            self, (lambda: self.repeating.drop_count(), self._close_in_panes,
+                   lambda: self.history.return_to_present(), lambda: self.repeating.return_to_parent()),
+        )  # fmt: skip
+
+    @cached_property
+    def palette(self) -> Palette:
+        """Offers commands by name."""
+        from cpugpu_tui.ui.controllers.paging import Palette
+
+        return Palette(self, self.themes, lambda name: self.running.run_named(name), self.run_action)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Message type → methods of controllers that handle it, in this order."""
+        from cpugpu_tui.ui.controllers.routes import of_demo, of_messages
+
+        return of_messages() if self._options.demo is None else of_demo()
 
     def get_default_screen(self) -> Screen[None]:
         """Open on the main screen."""
@@ -159,33 +232,57 @@ class CpuGpuApp(Shell[AppResult]):
             self.stylesheet.read(Path(__file__).with_name(name))
 
     def _load_the_rest(self) -> None:
-        """Load what the first paint did not need: controllers, the style sheet of the pages, the table, the backend."""
-        self._is_opened = True
-        self.load()
+        """Load what the first paint did not need."""
+        self._loading = self._load()
+        self.call_later(self._load_next)
+
+    async def _load_next(self) -> None:
+        """Load the next part, after keys that came meanwhile and their paint."""
+        assert self._loading is not None
+        if not self.ends and await anext(self._loading, "done") is None:
+            self.call_after_refresh(self._load_next)
+
+    async def _load(self) -> AsyncIterator[None]:
+        """Load the list of workloads, and obey early keys; then, in parts, the controllers, the table and the backend.
+
+        A key that needs a controller before its turn makes it at once. On a thread, modules were found half loaded.
+        """
+        main = self.main_screen
+        assert main is not None
         if self.signals is not None:
-            self.signals.answer(self.leaving.leave)
+            self.signals.answer(lambda code: self.leaving.leave(code))
         self.app_suspend_signal.subscribe(self, lambda _: self.bridge.backend.suspend(), immediate=True)
         self.app_resume_signal.subscribe(self, self._come_back, immediate=True)
+        self._read_styles("lists.tcss")
+        self.stylesheet.parse()
+        await main.add_list()
+        early, self._early = self._early or (), None
+        for event in early:
+            await self.on_event(event)
+        yield
+        self.style_pages()
+        for controller in ("paging", "live", "running", "coding", "palette"):
+            yield
+            getattr(self, controller)
+        yield
+        await main.add_table()
         self.set_interval(1.0, self.live.tick)
         self.themes.follow_files()
-        self._read_styles("layouts.tcss", "pages.tcss")
-        self.stylesheet.parse()
-        self.call_later(self._open_backend)
-
-    async def _open_backend(self) -> None:
-        """Add the lists, then open the backend on a thread, whose imports would delay them; then obey early keys."""
-        main = self.main_screen
-        if main is not None and not self.ends:
-            await main.add_lists()
         # Objects made so far stay: without them a full collection is short. `open_app` disabled collections.
         gc.freeze()
         gc.enable()
         self.start_thread(self.bridge.open, "open")
         if self.state.situation.demo:
             self.call_later(self.running.run)
-        early, self._early = self._early or (), None
-        for event in early:
-            await self.on_event(event)
+
+    def style_pages(self) -> None:
+        """Read the rules of pages and of rarer layouts, once."""
+        if not self._has_styles:
+            self._has_styles = True
+            self._read_styles("layouts.tcss", "pages.tcss")
+            self.stylesheet.parse()
+            if self.main_screen is not None:  # zoomed or resized before
+                self.stylesheet.update(self.main_screen)
 
     # ---------------------------------------------------------------- keys
 
@@ -218,6 +315,11 @@ class CpuGpuApp(Shell[AppResult]):
         """Make the highlighted row the subject of the other panes; an empty table highlights nothing."""
         self.timings.highlight(str(message.row_key.value) if message.row_key is not None else None)
 
+    def push_screen(self, *arguments: Any, **named: Any) -> Any:
+        """Open a screen, which has its rules by then."""
+        self.style_pages()
+        return super().push_screen(*arguments, **named)
+
     def copy_to_clipboard(self, text: str) -> None:
         """Send a text to the terminal's clipboard, also through tmux and screen."""
         from cpugpu_tui.ui.controllers.history import envelope
@@ -232,7 +334,7 @@ class CpuGpuApp(Shell[AppResult]):
         return self.gate.held
 
     async def on_event(self, event: events.Event) -> None:
-        """Open the paint gate for keys, resizes, pastes and clicks. Keys that come before the lists wait for them."""
+        """Open the paint gate for keys, resizes, pastes and clicks. Early ones wait for the list of workloads."""
         if self._early is not None and isinstance(event, events.Key | events.Paste | events.MouseEvent):
             self._early.append(event)
             return
@@ -260,7 +362,7 @@ class CpuGpuApp(Shell[AppResult]):
             return
         self.gate.painted()
         # Not with `call_after_refresh`, which comes before the paint: the thread's imports would delay it.
-        if not self._is_opened:
+        if self._loading is None:
             self._load_the_rest()
 
     def watch_theme(self) -> None:
@@ -295,5 +397,4 @@ class CpuGpuApp(Shell[AppResult]):
 
     def close(self) -> None:
         """End the run's threads and agents. The history stays open for unsaved runs."""
-        self.load()  # it may have failed before its first frame
         self.bridge.backend.close()

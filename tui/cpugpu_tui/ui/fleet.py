@@ -90,7 +90,7 @@ WAIT_S = 5.0
 class FleetApp(Shell[int]):
     """The shell with the controllers of a fleet."""
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["app.tcss", "layouts.tcss", "pages.tcss"]
+    CSS_PATH: ClassVar[CSSPathType | None] = ["app.tcss", "lists.tcss", "layouts.tcss", "pages.tcss"]
     TITLE = "cpugpu-tui fleet"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings(KEYS)]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import isawaitable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from textual import events, on
 from textual.await_complete import AwaitComplete
@@ -49,6 +49,8 @@ def layout_classes(size: Size) -> str:
 
 Result = TypeVar("Result")
 
+Routes: TypeAlias = "Mapping[type[Report], tuple[str, ...]]"
+
 
 class Shell(WatchedApp[Result]):
     """An app without controllers, as these see it."""
@@ -79,8 +81,6 @@ class Shell(WatchedApp[Result]):
         ScrollBarRender.VERTICAL_BARS = [" "]  # beside the rounds, an end of the bar in eighths reads as a round
         self.animation_level = "none"
         self.glyphs, self.state = glyphs, state
-        self.routes: dict[type[Report], tuple[Callable[[Any], object], ...]] = {}
-        """Message type → methods of controllers that handle it, in this order."""
         self._silence: Timer | None = None
         self._notice_stays = False
         self.set_class(glyphs is ASCII, "-ascii")  # otherwise scrollbars are rows of question marks
@@ -177,16 +177,26 @@ class Shell(WatchedApp[Result]):
 
     # ---------------------------------------------------------------- what reaches controllers
 
+    @property
+    def routes(self) -> Routes:
+        """Message type → methods of controllers that handle it, in this order."""
+        return {}
+
     @on(Report)
     def pass_on(self, message: Report) -> None:
         """Pass a message to the controllers that handle it."""
-        for take in self.routes.get(type(message), ()):
-            take(message)
+        for does in self.routes.get(type(message), ()):
+            self.method(does)(message)
+
+    def method(self, does: str) -> Callable[..., object]:
+        """Return a controller's method, named as in the key registry: `running.run`."""
+        controller, _, method = does.partition(".")
+        found: Callable[..., object] = getattr(getattr(self, controller), method)
+        return found
 
     async def action_do(self, does: str, *arguments: Any) -> None:
-        """Call a controller's method, named as in the key registry: `running.run`."""
-        controller, _, method = does.partition(".")
-        done = getattr(getattr(self, controller), method)(*arguments)
+        """Call a controller's method."""
+        done = self.method(does)(*arguments)
         if isawaitable(done):
             await done
 

@@ -19,7 +19,7 @@ from cpugpu_tui.transport import interpreter_search
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions, AppState
-from cpugpu_tui.ui.controllers.running import lacks_torch
+from cpugpu_tui.ui.controllers.preparing import lacks_torch
 
 __all__ = ["fake_nvml", "nvml_library"]
 

@@ -26,8 +26,6 @@ def apps():
     fleet = FleetApp(Fleet(plan), FleetState.of(HOSTS), lambda _host, _told: None, FleetOptions())
     demo = CpuGpuApp(AppOptions(demo=Recording(shipped().runs[:1])))
     live = CpuGpuApp(AppOptions())
-    for app in (live, demo):
-        app.load()
     return [(live, COMMANDS), (demo, COMMANDS), (fleet, [COMMAND_BY_ID[name] for name in KEYS])]
 
 
@@ -38,6 +36,8 @@ async def test_every_key_finds_its_method(place):
         controller, _, method = command.does.rpartition(".")
         found = getattr(getattr(app, controller), method) if controller else getattr(app, f"action_{method}")
         assert callable(found), command.id
+    for routes in app.routes.values():
+        assert all(callable(app.method(does)) for does in routes)
 
 
 def test_no_controller_inherits_from_anything():

@@ -136,7 +136,6 @@ async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(s
 
 def reader_of(store):
     app = fake_run.new_app(backend=HistoryBackend(store))
-    app.load()
     app.bridge._opened.set()
     return QuietReader(app.bridge.between_runs)
 

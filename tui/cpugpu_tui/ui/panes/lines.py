@@ -179,14 +179,14 @@ class StatePane(Lines):
 
     def show_state(self, state: AppState) -> None:
         """Show a state; lines that stay the same are not painted."""
-        self._state = state
+        self._state, self._drawn_for = state, self.size
         if self.size.width:
-            self._drawn_for = self.size
             self.show(self.draw(state, self.size))
 
     def on_resize(self) -> None:
-        """Draw again in the new size."""
-        self.show_state(self._state)
+        """Draw again in the new size, unless a paint has done so."""
+        if self._drawn_for != self.size:
+            self.show_state(self._state)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines at this width, for `height: auto`."""

@@ -154,17 +154,20 @@ class Entry(NamedTuple):
         return visible(codes[0].statement) if codes else self.name
 
 
-def entries(asked: PlanRequest) -> dict[str, Entry]:
-    """Return the entries of the list by name. A combination from the command line comes first."""
+def entries(asked: PlanRequest, *, presets_only: bool = False) -> dict[str, Entry]:
+    """Return the entries of the list by name. A combination from the command line comes first.
+
+    With `presets_only` the workloads, which come last, are left out unless the request needs them.
+    """
     known = {preset.name: Entry(bare(asked)._replace(names=(preset.name,)), preset.summary, preset.claim)
              for preset in (*PRESETS.values(), *asked.own.presets)}  # fmt: skip
-    for info in asked.own.infos().values():
+    name = "+".join(asked.names)
+    for info in asked.own.infos().values() if not presets_only or name not in known else ():
         entry = Entry(bare(asked)._replace(names=(info.name,)), info.summary)
         known.setdefault(info.name, entry)
-    own = Entry(asked, "as given on the command line")
-    if own.name in known:
-        return {**known, own.name: known[own.name]._replace(request=asked)}
-    return {own.name: own, **known}
+    if name in known:
+        return {**known, name: known[name]._replace(request=asked)}
+    return {name: Entry(asked, "as given on the command line"), **known}
 
 
 def _about(code: OwnCode) -> str:
@@ -196,24 +199,30 @@ class WorkloadPane(Vertical):
         entry: Entry
 
     def __init__(self, glyphs: Glyphs, state: AppState, *, id: str | None = None) -> None:  # noqa: A002
-        """Make an empty pane; `fill` puts the entries into it."""
+        """Make an empty pane; `fill` puts the presets into it, and `complete` the rest."""
         super().__init__(id=id)
         self._entries: dict[str, Entry] = {}
         self._names_only: bool | None = None
-        self._glyphs, self._state = glyphs, state
+        self._is_complete = False
+        self._glyphs, self._state, self._asked = glyphs, state, state.request
 
     async def fill(self) -> None:
-        """List all entries, highlight the one from the command line and give the list the focus."""
-        self._entries = entries(self._state.request)
-        name = "+".join(self._state.request.names)
-        which = Lines(id="which")
-        which.show([self._which(name)])
+        """List the presets, highlight the entry from the command line and give the list the focus."""
+        self._entries = entries(self._asked, presets_only=True)
         parameters = ParametersPane(self._glyphs, self._state, id="parameters")
-        parameters.entry = self._entries[name]
-        await self.mount(which, PagedList(self._glyphs.cursor, *self._options()), parameters)
-        self.choose(name)
+        await self.mount(Lines(id="which"), PagedList(self._glyphs.cursor, *self._options(self._entries)), parameters)
+        self.choose("+".join(self._asked.names))
         self.on_resize()
         self.options.focus()
+
+    def complete(self) -> None:
+        """List the workloads, too, and show parameters: keys of the list need not wait for them."""
+        more = {name: entry for name, entry in entries(self._asked).items() if name not in self._entries}
+        self._entries |= more
+        self.options.add_options(self._options(more))
+        self._is_complete, self._names_only = True, None
+        self.on_resize()
+        self.show_state(self._state)
 
     def on_resize(self) -> None:
         """Show summaries beside the names if the pane is wide enough; a narrow one shows them below the list."""
@@ -264,7 +273,7 @@ class WorkloadPane(Vertical):
         if name not in self._entries:
             self._entries = {name: Entry(request, _about(request.own.codes[0])), **self._entries}
             self.options.clear_options()
-            self.options.add_options(self._options())
+            self.options.add_options(self._options(self._entries))
             self._names_only = None
             self.on_resize()
         self.highlight(request)
@@ -272,7 +281,7 @@ class WorkloadPane(Vertical):
     def show_state(self, state: AppState) -> None:
         """Show the parameters of the highlighted entry."""
         self._state = state
-        if not self._entries:
+        if not self._is_complete:
             return
         self.query_one("#which", Lines).show([self._which(self.entry.name)])
         pane = self.query_one(ParametersPane)
@@ -289,9 +298,9 @@ class WorkloadPane(Vertical):
         event.stop()
         self.post_message(self.Opened(self.entry))
 
-    def _options(self) -> list[Option]:
-        """Return the entries as options, with names alone."""
-        return [Option(f" {entry.title}") for entry in self._entries.values()]
+    def _options(self, listed: Mapping[str, Entry]) -> list[Option]:
+        """Return entries as options, with names alone."""
+        return [Option(f" {entry.title}") for entry in listed.values()]
 
     def _which(self, name: str) -> Spans:
         """Return the position of an entry, for layouts that show one line of the list."""

@@ -172,9 +172,8 @@ class MainScreen(Screen[None]):
         # machine hid the end of its answer.
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._share_lines())
 
-    async def add_lists(self) -> None:
-        """Add the workloads and the table after the first frame, which needs neither them nor what fills them."""
-        from cpugpu_tui.ui.panes.timings_pane import TimingsPane
+    async def add_list(self) -> None:
+        """Add the list of workloads after the first frame; its rest waits for `add_table`."""
         from cpugpu_tui.ui.panes.workload import WorkloadPane
 
         workload = WorkloadPane(self._glyphs, self._state, id="workload")
@@ -184,12 +183,21 @@ class MainScreen(Screen[None]):
             await self.query_one("#body").mount(workload, before="#centre")
             await workload.fill()
         self.workload = workload
+
+    async def add_table(self) -> None:
+        """Add the table of timings, and the rest of the list of workloads."""
+        from cpugpu_tui.ui.panes.timings_pane import TimingsPane
+
         pane = TimingsPane(self._glyphs, self._state, id="timings")
         pane.display = False
         await self.query_one("#centre").mount(pane, before="#welcome")
         self._timings = pane
         pane.restyle()  # the theme was put on before
+        if self.workload is not None:
+            self.workload.complete()
         self.show_state(self._state)
+        if self._state.situation.live:  # begun by an early key
+            self.focus_timings()
 
     def on_resize(self) -> None:
         """Update the message for a terminal that is too small."""
