@@ -97,7 +97,9 @@ def test_a_run_on_one_device_is_not_said_to_lack_a_winner():
 
 def test_typed_code_is_named_as_it_was_typed(cpugpu):
     done = cpugpu("time", "x + 1", "--setup", "x = torch.rand(n)", "--n", "64", "--simulate", STARVED)
-    assert "x + 1 64: no core: " in done.err + done.out
+    assert "x + 1 n = 64: no core: " in done.err + done.out
+    done = cpugpu("time", "torch.ones(9) + 1", "--simulate", "starved_share=0.4,starved_size=1")
+    assert "torch.ones(9) + 1: no core: " in done.err + done.out, "code without n was given the size 1"
 
 
 def test_the_table_has_a_word_in_place_of_the_winner(run):

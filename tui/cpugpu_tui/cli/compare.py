@@ -107,8 +107,10 @@ def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: b
     if without := left_out(series):
         tell(plain(without))
     if (count := sum(run.has_times for run in series.runs)) < GATE_RUNS:
+        from cpugpu_tui.cli.running.gate import MORE_RUNS
+
         runs = "1 run" if count == 1 else f"{count} runs"
-        tell(f"`gate` needs {GATE_RUNS} runs, and this series has {runs}. Create one with --repeat {GATE_RUNS}.")
+        tell(f"`gate` needs {GATE_RUNS} runs, and this series has {runs}. {MORE_RUNS}")
 
 
 def _require_times(series: Series) -> None:

@@ -183,9 +183,11 @@ def no_core_lines(run: RunState) -> tuple[str, ...]:
 def _cases_text(rows: Sequence[Row], codes: Sequence[OwnCode]) -> str:
     case = rows[0].case
     name = work_name((typed_name(case.workload, codes), *case.sweep[1:]))
-    workload = REGISTRY.get(case.workload)
-    axis = f"{workload.axis.split()[0]} = " if workload is not None else ""
+    workload, is_typed = REGISTRY.get(case.workload), any(code.name == case.workload for code in codes)
+    axis = "n = " if is_typed else f"{workload.axis.split()[0]} = " if workload is not None else ""
     sizes = sorted(row.case.size for row in rows)
+    if is_typed and sizes == [1]:  # code without n has this size
+        return name
     if len(sizes) == 1:
         return f"{name} {axis}{sizes[0]:,}"
     return f"{name} {axis}{sizes[0]:,} to {sizes[-1]:,} ({len(sizes)} sizes)"

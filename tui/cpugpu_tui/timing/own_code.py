@@ -48,6 +48,8 @@ def raised_by(error: Exception | SystemExit, case: Case) -> CaseError:
     if isinstance(workload, OWN):
         codes = (workload.code, *workload.code.sides)
         where, remedy = next(filter(None, (place_of(error, each) for each in codes)), ""), "Correct the code."
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            remedy = f"Install {error.name}, or name the folder that holds it in PYTHONPATH."
         if isinstance(error, NameError) and error.name and not workload.code.target:
             make = f"{error.name} in --setup"
             remedy = f"Make {make}, for example --setup '{error.name} = torch.rand(n, n)'."

@@ -40,6 +40,8 @@ def test_simulated_code_that_cannot_run_has_no_times(cpugpu):
     done = cpugpu.here("time", "json.dumps(x @ x)", *array, code=EXIT_CASES_FAILED)
     assert done.out.count("NameError: name 'json' is not defined.") == 2
     assert "--setup 'import json'" in done.out
+    absent = cpugpu.here("time", "x @ x", "--setup", "import my_model", "--n", "64", "--simulate", FAST)
+    assert "Install my_model, or name the folder that holds it in PYTHONPATH." in absent.out
     assert "GPU is" not in done.out
 
 

@@ -84,6 +84,10 @@ class GateRequest:
                 target.write(path, [content])
 
 
+MORE_RUNS = f"Add --repeat {GATE_RUNS} to the command that ran, then use `cpugpu-tui baseline NAME latest`."
+"""How to make a baseline that a gate takes: `baseline` itself runs nothing."""
+
+
 def check_enough_runs(*baselines: Series) -> None:
     """Check that each baseline has enough runs for a verdict, before minutes of running.
 
@@ -94,8 +98,7 @@ def check_enough_runs(*baselines: Series) -> None:
         count = sum(run.has_times for run in base.runs)
         if count < GATE_RUNS:
             raise errors.UnfitError(
-                f"Too few runs in {base.text}: {count} with times, and a verdict needs {GATE_RUNS}.",
-                f"Create a baseline with --repeat {GATE_RUNS}.",
+                f"Too few runs in {base.text}: {count} with times, and a verdict needs {GATE_RUNS}.", MORE_RUNS
             )
 
 
