@@ -78,7 +78,8 @@ def test_code_that_its_fields_would_not_give_again_is_not_offered():
     plan = plan_of(FIELDS[2])
     block = replace(plan.codes[0], setup=("for i in '↵':", "    pass"))
     hidden = replace(plan.codes[0], target=("os", "getcwd"))
-    for code in (block, hidden):
+    newer = replace(plan.codes[0], setup=("syntax of a newer Python",))
+    for code in (block, hidden, newer):
         assert fields_of(replace(plan, codes=(code,)), None) is None
     assert fields_of(build_plan(PlanRequest(("matmul",))), None) is None
 

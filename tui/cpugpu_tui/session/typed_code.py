@@ -34,12 +34,13 @@ def parameters(lets: Sequence[str], *, is_python: bool = True) -> list[tuple[tup
     named: list[list[tuple[str, str]]] = []
     for let in lets:
         name, sign, values = let.partition("=")
-        if not sign or not name.strip() or not values.strip():
+        name = name.strip()
+        if not sign or not name or not values.strip():
             raise UsageError(f"Invalid parameter {quote(let)}.", "Write NAME=VALUE, for example k=3 or k=1,2,4.")
-        if is_python or not name.strip().isidentifier():
-            check_name(name.strip())
+        if is_python or not name.isidentifier():  # a command may use names that Python reserves
+            check_name(name)
         parts = split_values(values) if is_python else values.split(",")
-        named.append([(name.strip(), value.strip()) for value in parts])
+        named.append([(name, value.strip()) for value in parts])
     return list(product(*named))
 
 
@@ -50,7 +51,7 @@ def split_values(text: str) -> list[str]:
             tree = ast.parse(text, mode="eval").body
             if isinstance(tree, ast.Tuple) and not text.lstrip().startswith("("):
                 return [ast.unparse(each) for each in tree.elts]
-    except UsageError:  # compiling it says why
+    except UsageError:  # raised again, with its reason, when the code is compiled
         pass
     return [text]
 
@@ -58,11 +59,14 @@ def split_values(text: str) -> list[str]:
 def with_names_of_both(
     new: Sequence[OwnCode], old: Sequence[OwnCode]
 ) -> tuple[tuple[OwnCode, ...], tuple[OwnCode, ...]]:
-    """Return both codes under common names, which their cases share; each depends on both codes."""
-    names = [name_of(one.statement, repr([replace(each, sha256="", target=()) for each in (one, other)]), "")
-             for one, other in zip(new, old, strict=True)]  # fmt: skip
-    renamed = ([replace(code, name=name) for code, name in zip(codes, names, strict=True)] for codes in (new, old))
-    first, second = map(tuple, renamed)
+    """Return both codes, each new one under the same name as its old one, so that they are compared as one case."""
+    names = []
+    for one, other in zip(new, old, strict=True):
+        both = repr([replace(each, sha256="", target=()) for each in (one, other)])
+        names.append(name_of(one.statement, both, ""))
+    first, second = (
+        tuple(replace(code, name=name) for code, name in zip(codes, names, strict=True)) for codes in (new, old)
+    )
     return first, second
 
 
@@ -100,17 +104,17 @@ def request_of(fields: CodeFields, base: PlanRequest) -> PlanRequest:
         raise FieldError("in_place", f"Invalid answer {fields.in_place.strip()!r}.", "Type yes or no.")
     with _in_field("lets"):
         lets = parameters(_let_words(fields.lets))
-        own_code("0", "", lets[0])
+        own_code("0", "", lets[0])  # so that an error of a value names this field, not `code`
     setup = "\n".join(line.rstrip() for line in fields.setup.split(LINE_BREAK))
     with _in_field("setup"):
-        own_code("0", setup)
+        own_code("0", setup)  # likewise
     in_place = fields.in_place.strip() == "yes"
     with _in_field("code"):
         codes = tuple(own_code(fields.code, setup, each, in_place=in_place) for each in lets)
-    with _in_field("against"):
-        against = tuple(
-            own_code(fields.against, setup, each, in_place=in_place) for each in lets if fields.against.strip()
-        )
+    against: tuple[OwnCode, ...] = ()
+    if fields.against.strip():
+        with _in_field("against"):
+            against = tuple(own_code(fields.against, setup, each, in_place=in_place) for each in lets)
     with _in_field("host"):
         if fields.host and host_of(fields.host).launcher == "srun" and against:
             raise UsageError("A comparison runs three processes at the same time, and srun gives the node to one.",
@@ -129,7 +133,7 @@ def request_of(fields: CodeFields, base: PlanRequest) -> PlanRequest:
 
 @contextmanager
 def _in_field(field: str) -> Iterator[None]:
-    """Name the field of an error. Its text may name an option of the command line, whose field has the same name."""
+    """Turn a UsageError into one of this field. Its text may name `--setup`, which is the field `setup` here."""
     try:
         yield
     except UsageError as error:
@@ -145,7 +149,7 @@ def _let_words(text: str) -> list[str]:
     try:
         statements = parsed(text.strip())
     except UsageError:
-        statements = [ast.Pass()]
+        statements = [ast.Pass()]  # no assignment, so it is refused below
     words = []
     for each in statements:
         if not isinstance(each, ast.Assign) or len(each.targets) != 1 or not isinstance(each.targets[0], ast.Name):
@@ -161,22 +165,20 @@ def fields_of(plan: Plan, sizes: str | None) -> CodeFields | None:
     if not plan.codes:
         return None
     first = plan.codes[0]
-    setup = _on_one_line(first.setup)
     try:
-        if setup is None:
-            return None
+        setup = _on_one_line(first.setup)
         again = own_code(statement_of(first), "\n".join(first.setup), first.lets, in_place=first.in_place)
     except UsageError:
         return None
-    if replace(again, name=first.name, statement=first.statement, sha256=first.sha256) != first:
-        return None
+    if setup is None or replace(again, name=first.name, statement=first.statement, sha256=first.sha256) != first:
+        return None  # a part of it has no field, such as a second side
     return CodeFields(
         statement_of(first), setup, sizes or "", "; ".join(let_texts(plan.codes)), "yes" if first.in_place else ""
     )
 
 
 def _on_one_line(lines: Sequence[str]) -> str | None:
-    """Return lines of Python separated by `; `, or by `LINE_BREAK` where that would be other code; None if by neither.
+    """Return lines of Python joined by `; `, or by `LINE_BREAK` if `; ` changes the code; None if neither works.
 
     Raises:
         UsageError: the lines are no Python.
@@ -191,7 +193,7 @@ def _on_one_line(lines: Sequence[str]) -> str | None:
 
 
 def statement_of(code: OwnCode) -> str:
-    """Return the statement of typed code; a file is named by its whole path if its name means another one here."""
+    """Return the statement of typed code, with the whole path of its file if the typed path is another file here."""
     here = parse_target(code.statement)
     if not code.sha256 or (here is not None and _absolute_path(here[0]) == code.target[0]):
         return code.statement
@@ -231,7 +233,7 @@ class Source:
 def function_source(module: str, name: str, visited: set[tuple[str, str]] | None = None) -> Source | None:
     """Return the definition of a function of an importable module; None if no file of this Python shows it.
 
-    Lines `from ... import` are followed to it, except to what was `visited` on the way here.
+    Lines `from ... import` are followed to it. `visited` holds what was met on the way, so that import cycles end.
     """
     visited = set() if visited is None else visited
     spec = _spec_of(module) if (module, name) not in visited else None
@@ -244,7 +246,7 @@ def function_source(module: str, name: str, visited: set[tuple[str, str]] | None
             first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
             return Source(spec.origin, first, "\n".join(text.splitlines()[first - 1 : statement.end_lineno]))
         head, dot, rest = name.partition(".")
-        wanted = _imported(statement).get(head, head) + dot + rest
+        wanted = _imported(statement).get(head, head) + dot + rest  # its name there, without `as`
         origin = _absolute(statement, module, is_package=spec.submodule_search_locations is not None)
         if found := function_source(origin, wanted, visited):
             return found
@@ -252,7 +254,7 @@ def function_source(module: str, name: str, visited: set[tuple[str, str]] | None
 
 
 def _spec_of(module: str) -> ModuleSpec | None:
-    """Return where a module is, as the agent would find it: not in the working folder, and not by finders' code."""
+    """Return where a module is, as the agent would find it: not in the working folder. No package's finder runs."""
     path: Sequence[str] | None = [folder for folder in sys.path if folder and folder != os.getcwd()]
     spec, names = None, module.split(".")
     for count in range(1, len(names) + 1):
@@ -285,8 +287,10 @@ def _statements(text: str, names: Sequence[str]) -> Iterator[ast.stmt]:
         found = next((each for each in reversed(every) if name in _names_of(each)), None)
         if found is None:
             yield from (each for each in reversed(every) if "*" in _names_of(each))
-        elif depth == len(names) or isinstance(found, ast.ImportFrom):
+            return
+        if depth == len(names) or isinstance(found, ast.ImportFrom):
             yield found
+            return
         if not isinstance(found, ast.ClassDef):
             return
         body = found.body
@@ -320,5 +324,5 @@ def _absolute(statement: ast.ImportFrom, module: str, *, is_package: bool) -> st
     if not statement.level:
         return statement.module or ""
     names = module.split(".")
-    kept = names[: len(names) - statement.level + is_package]
+    kept = names[: len(names) - statement.level + is_package]  # in a package, the first dot is the package itself
     return ".".join([*kept, *([statement.module] if statement.module else [])])
