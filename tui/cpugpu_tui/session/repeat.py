@@ -1,11 +1,11 @@
-"""The command that repeats a run: its words are made from the request, saved in the plan, and printed with the run."""
+"""The command that repeats a run, made from the words saved in its plan, or from its cases if none were saved."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import dropwhile, product
 
 from cpugpu_tui import model
 from cpugpu_tui.config import paths
@@ -25,13 +25,17 @@ def case_words(cases: Sequence[model.Case], codes: Sequence[model.OwnCode] = ())
     names = dict.fromkeys(case.workload for case in cases)
     sizes, variants = dict.fromkeys(case.size for case in cases), dict.fromkeys(case.variant for case in cases)
     dtypes, threads = dict.fromkeys(case.dtype for case in cases), dict.fromkeys(case.threads for case in cases)
-    every = {model.Case(*each) for each in product(names, sizes, dtypes, threads, variants)}
-    own, presets = names.keys() & {code.name for code in codes}, [PRESETS[name] for name in names if name in PRESETS]
-    if not cases or len(dtypes) > 1 or every != set(cases) or (len(names) > 1 and own != names.keys()):
+    grid = {model.Case(*each) for each in product(names, sizes, dtypes, threads, variants)}
+    own = names.keys() & {code.name for code in codes}
+    presets = [PRESETS[name] for name in names if name in PRESETS]
+    if set(cases) != grid or len(dtypes) != 1:
+        return ()
+    if len(names) > 1 and own != names.keys():
         return ()
     if any(part.workload not in names for preset in presets for part in preset.parts):
         return ()  # the preset of this name would also run others
     counts = ",".join(str(count or "all") for count in threads)
+    # The defaults of a preset are its own, so all options are written for it.
     return (
         *(("time",) if own else ("run", *names)),
         *option_words({
@@ -44,11 +48,15 @@ def case_words(cases: Sequence[model.Case], codes: Sequence[model.OwnCode] = ())
 
 
 def option_words(options: Mapping[str, object]) -> list[str]:
-    """Return the words of options: a list repeats its option, a flag has no value, and nothing leaves it out."""
+    """Return the words of options. A list repeats its option, True is a flag, and empty values and 0 are left out."""
     words: list[str] = []
     for name, given in options.items():
-        for value in given if isinstance(given, list) else [given] if given else []:
-            words += [name] if value is True else [name, f"{value:g}" if isinstance(value, float) else str(value)]
+        if not given:
+            continue
+        for value in given if isinstance(given, list) else [given]:
+            words.append(name)
+            if value is not True:
+                words.append(f"{value:g}" if isinstance(value, float) else str(value))
     return words
 
 
@@ -66,17 +74,16 @@ def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
     Empty if there is none, see `why_no_command`.
     """
     plan, words = run.plan, _saved_words(run.plan)
-    if _is_anonymized(run):
+    if why_no_command(run):
         return ()
-    if plan.is_of_two_codes and words:
+    if plan.is_of_two_codes:
         return (_command(run, words, ()),)
-    if not words or run.environment.get(model.DUET) or _is_of_caller(plan):
-        return ()
     named = {case.workload for case in plan.cases}
     codes = [code for code in plan.codes if code.name in named or not named]
     of_workloads = [_command(run, words, ())] if words[0] != "time" else []
-    options = words[next((index for index, word in enumerate(words) if word.startswith("--")), len(words)) :]
-    return (*of_workloads, *(_command(run, ("time", *options), each) for each in _by_statement(codes)))
+    options = dropwhile(lambda word: not word.startswith("--"), words)
+    time_words = ("time", *options)
+    return (*of_workloads, *(_command(run, time_words, each) for each in _by_statement(codes)))
 
 
 def why_no_command(run: model.RunStarted) -> str:
@@ -93,8 +100,9 @@ def why_no_command(run: model.RunStarted) -> str:
 def _is_anonymized(run: model.RunStarted) -> bool:
     """Whether words of the command were left out."""
     plan, facts = run.plan, run.environment
-    paths = (plan.mnist, facts.get("python_option"), facts.get("hosts_file"), *(file.path for file in plan.own_files))
-    left_out = {CODE, PLACE, LEFT_OUT} & {*plan.words, *(code.statement for code in plan.codes), *map(str, paths)}
+    own_files = (file.path for file in plan.own_files)
+    places = (plan.mnist, facts.get("python_option"), facts.get("hosts_file"), *own_files)
+    left_out = {CODE, PLACE, LEFT_OUT} & {*plan.words, *(code.statement for code in plan.codes), *map(str, places)}
     return bool(left_out) or facts.get("fleet_host") == HOST
 
 
@@ -103,7 +111,7 @@ def _is_of_caller(plan: model.Plan) -> bool:
 
 
 def _saved_words(plan: model.Plan) -> tuple[str, ...]:
-    """Return the words of a plan; without any, as in an older version, those of its fixed sizes."""
+    """Return the words of a plan. Older versions saved none: then those of its cases, unless a search chose them."""
     return plan.words or (case_words(plan.cases, plan.codes) if plan.search is None else ())
 
 
@@ -118,30 +126,34 @@ def _by_statement(codes: Iterable[model.OwnCode]) -> list[list[model.OwnCode]]:
 def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.OwnCode]) -> str:
     """Return the command of these words, with the settings that plan and environment hold."""
     plan, facts = run.plan, run.environment
-    usual = model.Plan("", ())
-    fleet = facts.get("fleet_host") is not None
-    end = words.index("--") if "--" in words else len(words)  # before the words of a command, in a duet of two
-    (command, *rest), argv = words[:end], (*words[end + 1 :], *(codes[0].argv if codes else ()))
+    defaults = model.Plan("", ())
+    on_fleet = facts.get("fleet_host") is not None
+    end = words.index("--") if "--" in words else len(words)  # after it, a duet of two commands saves the new one
+    command, *rest = words[:end]
+    argv = (*words[end + 1 :], *(codes[0].argv if codes else ()))
     file, launcher = facts.get("hosts_file"), facts.get("launcher") or "ssh"
     reached = ["-H", str(file)] if file else ["--launcher", str(launcher)]
-    where = ["-w", str(facts["fleet_host"]), *reached] if fleet else []
-    fleet = fleet and command != "time"
-    has_starts = not fleet and command != "survey" and not argv and not plan.is_of_two_codes
+    where = ["-w", str(facts["fleet_host"]), *reached] if on_fleet else []
+    is_fleet_run = on_fleet and command != "time"  # `time` takes the options of `where` itself
+    has_starts = not is_fleet_run and command != "survey" and not argv and not plan.is_of_two_codes
     simulation = plan.simulation
-    if simulation is not None and plan.is_of_two_codes:  # the planted difference is that of one side
+    if simulation is not None and plan.is_of_two_codes:  # the duet multiplied it for one side
         simulation = replace(simulation, slow_factor=model.Simulation().slow_factor)
+    # `--rounds` sets the least and the most; a duet has a fixed number anyway.
     has_rounds = plan.max_rounds == plan.rounds and not plan.is_of_two_codes
-    line = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else [command])]
+    usual_device = "all" if is_fleet_run else "auto"
+    devices = [] if plan.beside else [device for device in plan.devices if device != usual_device]
+    line = ["cpugpu-tui", *(["fleet", "run", *where] if is_fleet_run else [command])]
     line += code_words(codes) if codes else []
     line += ["--n" if codes and word == "--size" else word for word in rest]
-    line += where if not fleet else []
+    line += where if not is_fleet_run else []
     line += option_words({
         "--workloads": [file.path for file in plan.own_files] if not codes else [],
-        "--device": [device for device in plan.devices if device != ("all" if fleet else "auto") and not plan.beside],
-        "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
+        "--device": devices, "--parallel": plan.parallel,
+        "--scale": plan.scale if plan.scale != defaults.scale else None,
         "--mnist": plan.mnist, "--rounds": plan.rounds if has_rounds else None,
         "--starts": plan.starts if plan.starts != STARTS and has_starts else None,
-        "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
+        "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != defaults.cache else None,
         "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
         "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
         "--simulate": simulation_text(simulation) if simulation is not None else None,
@@ -153,7 +165,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
 def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
     """Return the words after `time` that name typed code: its statement, setup and parameters.
 
-    The words of a command come last, after all options.
+    If the code is a command (`argv`), its own words are left out: they come last, after all options.
     """
     first = codes[0]
     cpu, gpu = first.sides or (None, None)
@@ -170,9 +182,9 @@ def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
 def pair_words(
     new: Sequence[model.OwnCode], old: Sequence[model.OwnCode], options: Mapping[str, object] | None = None
 ) -> tuple[str, ...]:
-    """Return the command that compares two codes, and the words that name them.
+    """Return the words of the command that compares two codes.
 
-    `options` name the old code; if they are missing, its statement and setup do.
+    `options` name the old code; by default, `--against` and `--against-setup` do.
     """
     argv, setup = new[0].argv, list(old[0].setup) if old[0].setup != new[0].setup else None
     options = options or {"--against": old[0].statement, "--against-setup": setup}
@@ -182,8 +194,9 @@ def pair_words(
 def let_texts(codes: Sequence[model.OwnCode]) -> list[str]:
     """Return the parameters of typed code with all their values, `k=1,2,4`."""
     values: dict[str, dict[str, None]] = {}
-    for name, value in (each for code in codes for each in code.lets):
-        values.setdefault(name, {})[value] = None
+    for code in codes:
+        for name, value in code.lets:
+            values.setdefault(name, {})[value] = None
     return [f"{name}={','.join(found)}" for name, found in values.items()]
 
 
@@ -199,5 +212,5 @@ def code_sizes(plan: model.Plan) -> str | None:
 
 def simulation_text(simulation: model.Simulation) -> str:
     """Return the value of `--simulate` for this simulated machine."""
-    usual = model.to_plain(model.Simulation())
-    return ",".join(f"{k}={v}" for k, v in model.to_plain(simulation).items() if v != usual[k]) or "default"
+    defaults = model.to_plain(model.Simulation())
+    return ",".join(f"{k}={v}" for k, v in model.to_plain(simulation).items() if v != defaults[k]) or "default"
