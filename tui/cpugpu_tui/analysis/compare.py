@@ -168,9 +168,10 @@ def _moderated(judged: Sequence[Judged]) -> list[Judged]:
     found = list(judged)
     for indices in classes.values():
         changes = [each.change for each in (found[index] for index in indices) if each.change is not None]
-        variances = moderated([Variance(one.error**2 / one.weight, one.degrees) for one in changes])
+        variances = moderated([Variance(one.error**2 / one.variance_factor, one.degrees) for one in changes])
         for index, one, new in zip(indices, changes, variances, strict=True):
-            one = replace(one, error=math.sqrt(new.value * one.weight), lent=one.lent + new.degrees - one.degrees)
+            error = math.sqrt(new.value * one.variance_factor)
+            one = replace(one, error=error, lent=one.lent + new.degrees - one.degrees)
             found[index] = replace(found[index], change=one.within(*one.ends(SINGLE / 2, SINGLE / 2)))
     return found
 

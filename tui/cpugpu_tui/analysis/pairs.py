@@ -17,7 +17,7 @@ from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY, SweepKey
 
 SINGLE = 0.05
-"""Level of a verdict that is not shared: SAME, PASSED, and intervals without a verdict."""
+"""Level where it is not divided among the cases: for SAME, PASSED, and intervals without a verdict."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Pair:
     device: str
     """`CPU`, `GPU` or `GPU 2`, independent of torch's names on each machine."""
     base_ns: Mapping[str, float]
-    """Run, in a duet pair of agents → median, ns, for each that has one. In a duet both sides have the same keys."""
+    """Run → its median, ns; runs without one are left out. In a duet the key is a pair of agents, for both sides."""
     new_ns: Mapping[str, float]
     sweep: SweepKey | tuple[()] = ()
     """What the case shares with other sizes of its sweep; groups stay within one sweep."""
@@ -37,7 +37,7 @@ class Pair:
     trouble: str = ""
     """Why it cannot be compared, one clause; empty if it can."""
     only_in: str = ""
-    """`base` or `new` if that series alone has the case: a search chooses its sizes. Empty otherwise."""
+    """`base` or `new` if only that series has the case, because a search chose its sizes. Empty otherwise."""
     is_lost: bool = False
     """Whether the base has times but the case failed in the new series; in a duet, whether it failed on a side."""
     is_unreached: bool = False
@@ -49,7 +49,7 @@ class Pair:
     metric: str = LATENCY
     """`LATENCY`, or `DEVICE` for the kernel time of a GPU."""
     code: str = ""
-    """What was typed, the new side's, up to 40 characters; empty if that is not one code."""
+    """The new side's typed code, up to 40 characters; empty for a workload or if the side has several codes."""
 
     @property
     def label(self) -> str:
@@ -58,8 +58,8 @@ class Pair:
 
     def first(self, count: int) -> Pair:
         """Return it with its first runs only."""
-        sides = (dict(islice(side.items(), count)) for side in (self.base_ns, self.new_ns))
-        return replace(self, base_ns=next(sides), new_ns=next(sides))
+        base_ns, new_ns = (dict(islice(side.items(), count)) for side in (self.base_ns, self.new_ns))
+        return replace(self, base_ns=base_ns, new_ns=new_ns)
 
 
 @dataclass(frozen=True)
@@ -89,21 +89,21 @@ class Change:
         return self.lent + (self.base_runs - 1 if self.is_duet else self.base_runs + self.new_runs - 2)
 
     @property
-    def weight(self) -> float:
-        """`error`² / the variance of one run, in a duet of one pair."""
+    def variance_factor(self) -> float:
+        """Ratio of `error`² to the variance of a single run; in a duet, of a single pair."""
         return 1 / self.base_runs + (0.0 if self.is_duet else 1 / self.new_runs)
 
     def ends(self, below: float, above: float) -> tuple[float, float]:
         """Return the ends of the interval that misses the truth at most this often on each side."""
-        low, high = (math.exp(quantile(2 * level, self.degrees) * self.error) for level in (below, above))
-        return self.ratio / low, self.ratio * high
+        down, up = (math.exp(quantile(2 * level, self.degrees) * self.error) for level in (below, above))
+        return self.ratio / down, self.ratio * up
 
     def within(self, low: float, high: float) -> Change:
         """Return the change with this interval."""
         return replace(self, low=low, high=high)
 
     def p_above(self, bound: float) -> float:
-        """Return the one-sided p-value of a ratio that is at most `bound`."""
+        """Return the one-sided p-value of the hypothesis that the true ratio is at most `bound`."""
         distance = math.log(self.ratio / bound)
         p = two_sided_p(distance / self.error, self.degrees) / 2
         return p if distance > 0 else 1 - p
@@ -122,6 +122,7 @@ def change(base: Sequence[float], new: Sequence[float]) -> Change | None:
 
 
 def _change(base: Sequence[float], new: Sequence[float]) -> Change:
+    """Return `change` of times given as logarithms."""
     difference, count = fmean(new) - fmean(base), len(base) + len(new)
     base, new = _without_copies(base), _without_copies(new)
     found = Change(math.exp(difference), None, None, len(base), len(new), is_copied=len(base) + len(new) < count)
@@ -133,15 +134,15 @@ def _change(base: Sequence[float], new: Sequence[float]) -> Change:
     return found.within(*found.ends(SINGLE / 2, SINGLE / 2))
 
 
-def _paired(ratios: Sequence[float]) -> Change:
+def _paired(log_ratios: Sequence[float]) -> Change:
     """Return the change from the ln(ratio) of each pair of agents: Student's t on their mean."""
-    count = len(ratios)
-    distinct = _without_copies(ratios)
+    count, mean = len(log_ratios), fmean(log_ratios)
+    distinct = _without_copies(log_ratios)
     is_copied = len(distinct) < count
-    found = Change(math.exp(fmean(ratios)), None, None, len(distinct), len(distinct), is_copied=is_copied, is_duet=True)
+    found = Change(math.exp(mean), None, None, len(distinct), len(distinct), is_copied=is_copied, is_duet=True)
     if len(distinct) < 2:
         return found
-    variance = math.fsum((ratio - fmean(ratios)) ** 2 for ratio in ratios) / (count - 1)
+    variance = math.fsum((each - mean) ** 2 for each in log_ratios) / (count - 1)
     found = replace(found, error=math.sqrt(variance / count))
     return found.within(*found.ends(SINGLE / 2, SINGLE / 2))
 

@@ -12,7 +12,7 @@ MOST_SLOWER = 0.05
 """GPUs within this share of the median are alike: chips, cooling and clocks differ by a few per cent."""
 
 MOST_Z = 3.5
-"""Robust z-score of an outlier (Iglewicz and Hoaglin, 1993): distance from the median over MAD / 0.6745."""
+"""Robust z-score of an outlier (Iglewicz and Hoaglin, 1993): 0.6745 × distance from the median, over the MAD."""
 
 NORMAL_MAD = 0.6745
 """Median absolute deviation of normal values of standard deviation 1."""
@@ -27,8 +27,8 @@ class Standing(NamedTuple):
     ratio: float
     """Its time divided by the median time of its model, itself included: 1.1 takes 10 % longer."""
     z: float | None
-    """Its robust z-score, above 0 for slower; infinite if the others agree exactly. None with fewer than
-    `ENOUGH_ALIKE` GPUs of its model."""
+    """Its robust z-score, above 0 for slower; infinite if more than half of the GPUs have exactly the same time.
+    None with fewer than `ENOUGH_ALIKE` GPUs of its model."""
     alike: int
     """Number of GPUs of its model, itself included; at least 2."""
 

@@ -37,7 +37,7 @@ KEYS = ("check", "verdict", "found", "cause", "remedy")
 """Texts of a finding in JSON, in this order; a measured one has `values`, too."""
 
 NO_LOOP_S = 10.0
-"""Time of `--telemetry-cost` after the app on a machine without a GPU."""
+"""Time that `--telemetry-cost` leaves after measuring the app where no GPU can run the loop of tiny kernels."""
 
 LONGEST = 1000
 """Maximum length of a printed text. A list of processes may be long."""
@@ -69,8 +69,8 @@ def doctor(given: DoctorGiven) -> None:
     from cpugpu_tui.doctor.collect import collect
 
     json, simulated = given.json, given.simulation
-    found = found_python(given.python, simulation=simulated)
-    facts = collect(found, given.database, simulated)
+    python = found_python(given.python, simulation=simulated)
+    facts = collect(python, given.database, simulated)
     findings = examine(facts)
     if simulated is not None and not json:
         tell(SIMULATED)
@@ -79,8 +79,8 @@ def doctor(given: DoctorGiven) -> None:
     if given.telemetry_cost:
         sys.stdout.flush()
         with _leaving_on_signals():
-            for finding in _costs(found, simulated, given, has_gpu=bool(facts.agent.gpus)):
-                _tell("")
+            for finding in _costs(python, simulated, given, has_gpu=bool(facts.agent.gpus)):
+                _show_progress("")
                 findings += (finding,)
                 show(finding, as_json=json)
     if not json:
@@ -92,15 +92,19 @@ def doctor(given: DoctorGiven) -> None:
 def _costs(
     python: str | None, simulation: Simulation | None, given: DoctorGiven, *, has_gpu: bool
 ) -> Iterator[Finding]:  # fmt: skip
-    """Yield what the program takes. The loop comes last, because its process would share memory with the agent."""
+    """Yield what the program takes: first the app, then the loop of tiny kernels with and without telemetry.
+
+    The loop comes last, because its process would share memory with the agent.
+    """
     from cpugpu_tui.doctor.app_cost import app_findings, measure_app
     from cpugpu_tui.doctor.sampler_cost import measure_cost, telemetry_findings
 
     limit_s, now_s = given.cost_s, time.monotonic()
-    ends_s = (now_s if given.context.obj is None else given.context.obj) + limit_s
+    began_s = now_s if given.context.obj is None else given.context.obj  # when the command began, if it is known
+    ends_s = began_s + limit_s
     app_ends_s = (now_s + ends_s) / 2 if has_gpu else ends_s - NO_LOOP_S
-    yield from app_findings(lambda: measure_app(python, simulation, app_ends_s, _tell), limit_s)
-    yield from telemetry_findings(lambda told: measure_cost(python, simulation, ends_s, _tell, told), limit_s)
+    yield from app_findings(lambda: measure_app(python, simulation, app_ends_s, _show_progress), limit_s)
+    yield from telemetry_findings(lambda told: measure_cost(python, simulation, ends_s, _show_progress, told), limit_s)
 
 
 @contextmanager
@@ -115,13 +119,13 @@ def _leaving_on_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        _tell("")
+        _show_progress("")
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _tell(text: str) -> None:
-    """Show progress on a terminal."""
+def _show_progress(text: str) -> None:
+    """Replace the line of progress, if stderr is a terminal; an empty text clears it."""
     if sys.stderr.isatty():
         print(f"\r\033[K{shown(plain(text))}", end="", file=sys.stderr, flush=True)
 

@@ -28,9 +28,10 @@ DEADLINE_S = 2.0
 """For driver, host, history and terminal, which normally answer within 0.2 s."""
 HELLO_S = 60.0
 """For an agent to import torch: 1 s from a warm cache, 30 s from a busy network file system."""
+DRIVER_S = START_S + 5 * DEADLINE_S
+"""For the driver's child process, which `ask_driver` ends after four deadlines."""
 CUDA_S = 20.0
 """For CUDA to list its devices, which takes seconds on 8 GPUs without persistence mode."""
-
 CLOCKS_S = 20.0
 """For the check of the event clocks: 0.2 s for each GPU, and seconds to create a context on a GPU."""
 
@@ -53,7 +54,7 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
 
     sections = [
         # The driver of this machine does not know the simulated one.
-        *([Section("driver", ask, START_S + 5 * DEADLINE_S)] if simulation is None else []),
+        *([Section("driver", ask, DRIVER_S)] if simulation is None else []),
         Section("host", host_setup, DEADLINE_S),
         Section("own_runs", own_runs, DEADLINE_S),
         Section("history", lambda: history_facts(paths.database_path(database)), DEADLINE_S),
@@ -61,7 +62,7 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
         Section(
             "agent",
             lambda: agent_facts(agents, simulation, driver),
-            HELLO_S + CUDA_S + CLOCKS_S + START_S + 6 * DEADLINE_S,
+            HELLO_S + DEADLINE_S + DRIVER_S + CUDA_S + CLOCKS_S,
         ),
     ]
     found: dict[str, Any] = {}
@@ -69,10 +70,8 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
     try:
         for section in sections:
             value, fault = section.result()
-            if section.name == "driver" and not fault:
-                fault = driver.result().fault
-            if fault and value is None:
-                faults[section.name] = fault
+            if value is None:
+                faults[section.name] = fault or driver.result().fault  # the second if `ask` returned None
             else:
                 found[section.name] = value
     finally:
@@ -86,7 +85,7 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
 def _may_find_better(facts: Facts) -> bool:
     """Return whether another interpreter may do better than the chosen one."""
     if facts.simulated or facts.faults.keys() & {"agent", "driver"} or facts.agent.spared:
-        return False  # not needed, or CUDA would hang in every interpreter
+        return False  # a simulation needs none; otherwise CUDA would hang in every interpreter
     has_torch = bool((facts.agent.environment or {}).get("torch"))
     return not has_torch or (bool(facts.driver.gpus) and not facts.agent.gpus)
 
@@ -103,13 +102,14 @@ def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[As
     environment = hello.environment
     if environment.get("torch_error"):
         return AgentFacts(environment)
-    if simulation is None and driver.result(START_S + 5 * DEADLINE_S).hangs:
+    if simulation is None and driver.result(DRIVER_S).hangs:
         return AgentFacts(environment, "CUDA was not queried, because the driver hangs.", spared=True)
     agent.send_plan(Plan("doctor", (), ("all",), simulation=simulation, check_clocks=True))
     devices = _next(agent.messages, DevicesFound, CUDA_S)
     if isinstance(devices, DevicesFound):
         clocks: dict[str, EventClock] = {}
-        for _ in filter(lambda device: not device.is_cpu, devices.devices):
+        gpu_count = sum(not device.is_cpu for device in devices.devices)
+        for _ in range(gpu_count):
             checked = _next(agent.messages, ClockChecked, CLOCKS_S)
             if not isinstance(checked, ClockChecked):
                 break

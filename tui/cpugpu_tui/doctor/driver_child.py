@@ -47,7 +47,7 @@ class Asked:
 
 
 def ask_driver(own_pids: Collection[int], deadline_s: float) -> Asked:
-    """Query the driver in a child process; takes at most three deadlines and the start of a process."""
+    """Query the driver in a child process. That takes its start and three deadlines; a fourth is in reserve."""
     # -P as for agents: a stray pynvml.py in the current folder must not be imported.
     command = [sys.executable, "-P", "-m", __name__, str(deadline_s), *map(str, own_pids)]
     try:
@@ -76,7 +76,7 @@ def driver_facts(own_pids: Collection[int]) -> DriverFacts:
     return DriverFacts(setup, gpus, problem, bool(has_nvidia_gpu()))
 
 
-def asked(own_pids: Collection[int], deadline_s: float) -> Asked:
+def ask_here(own_pids: Collection[int], deadline_s: float) -> Asked:
     """Query the driver in this process; if that hangs, query each GPU on its own."""
     facts, fault = Section("driver", partial(driver_facts, own_pids), deadline_s).result()
     if not fault:
@@ -102,8 +102,8 @@ def one_by_one(own_pids: set[int], deadline_s: float) -> DriverFacts | None:
     setup, count = opened
     if count > MOST_GPUS:
         return None
-    asked = [Section(f"GPU {index}", partial(_ask_gpu, index, own_pids), deadline_s) for index in range(count)]
-    answers: list[tuple[Answer | None, str]] = [section.result() for section in asked]
+    sections = [Section(f"GPU {index}", partial(_ask_gpu, index, own_pids), deadline_s) for index in range(count)]
+    answers: list[tuple[Answer | None, str]] = [section.result() for section in sections]
     known = [answer for answer, _ in answers if answer is not None]
     if not known:
         return None
@@ -128,9 +128,9 @@ def _ask_gpu(index: int, own_pids: set[int]) -> Answer:
     import pynvml
 
     nvml: Any = pynvml
-    gpu = Gpu(index, "/", False)
-    gpu.refresh(nvml, time.monotonic(), False)
-    if gpu.glance(nvml):
+    gpu = Gpu(index, root="/", gpm=False)
+    gpu.refresh(nvml, time.monotonic(), quiet=False)
+    if gpu.glance(nvml):  # some counters need a second reading
         time.sleep(PCIE_WINDOW_S)
     row = gpu.read(nvml, time.monotonic(), {os.getpid(), *own_pids})
     return row, clock_setting(nvml, index)
@@ -191,8 +191,8 @@ def clock_setting(nvml: Any, index: int) -> ClockSetting | None:
     if handle is None:
         return None
     # The SM clock follows the graphics clock, the only one of the two that can be set.
-    asked = (nvml.nvmlDeviceGetApplicationsClock, nvml.nvmlDeviceGetDefaultApplicationsClock)
-    set_mhz, default_mhz = (_clock_mhz(call, handle, nvml.NVML_CLOCK_GRAPHICS) for call in asked)
+    calls = (nvml.nvmlDeviceGetApplicationsClock, nvml.nvmlDeviceGetDefaultApplicationsClock)
+    set_mhz, default_mhz = (_clock_mhz(call, handle, nvml.NVML_CLOCK_GRAPHICS) for call in calls)
     max_mhz = _clock_mhz(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS)
     return ClockSetting(index, set_mhz, default_mhz, max_mhz)
 
@@ -200,7 +200,7 @@ def clock_setting(nvml: Any, index: int) -> ClockSetting | None:
 def main() -> None:
     """Print the result as one line of JSON."""
     deadline_s, *pids = sys.argv[1:]
-    line = json.dumps(to_plain(asked([int(pid) for pid in pids], float(deadline_s))))
+    line = json.dumps(to_plain(ask_here([int(pid) for pid in pids], float(deadline_s))))
     print(line, flush=True)
     os._exit(0)  # a thread that hangs in the driver would block a normal exit
 

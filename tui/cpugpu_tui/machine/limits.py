@@ -19,10 +19,10 @@ MOST_CPUS = 8192
 """Of one machine; the maximum of Linux."""
 
 COUNTED_NS = (0.0, 1e18)
-"""Thirty years."""
+"""Range of a counter of nanoseconds: up to thirty years."""
 MOST_SHARE = 10.0
-"""Largest growth of a counter of nanoseconds, as a multiple of the time between two readings. Counter and time are not
-read at the same instant, so values above 1 occur."""
+"""A counter of nanoseconds may grow by at most this multiple of the time between two readings. It exceeds 1 because
+counter and clock are not read at the same instant."""
 
 _RANGES: tuple[tuple[float, float, str], ...] = (
     (0.0, 100.0, "kernel_active_pct memory_active_pct throttled_power_cap_pct throttled_sync_boost_pct"

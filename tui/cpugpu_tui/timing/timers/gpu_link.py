@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
 from cpugpu_tui.timing.timers.cuda import spin, timing_event
 
 LARGE_BYTES, SMALLEST_BYTES = 1 << 28, 1 << 20
-"""Size of a large copy and its lower limit with little memory; 256 MiB take 0.7 ms over NVLink of an H200."""
+"""Size of a large copy, halved down to the smallest if memory is short; 256 MiB take 0.7 ms over NVLink of an H200."""
 
 MEMORY_SHARE = 1 / 8
 """Largest share of either GPU's free memory that a copy uses."""
@@ -21,7 +20,8 @@ WARM_UP = 10
 """Small copies before the first sample: the first one sets up peer access, which takes 1 s between some GPUs."""
 
 HOLD_CYCLES = 400_000
-"""Length of the hold before a large copy, SM cycles: 0.2 ms at 2 GHz. Queueing copy and events takes 40 µs."""
+"""Length of the kernel that holds the stream while copy and events are queued, which takes 40 µs. In SM cycles:
+0.2 ms at 2 GHz."""
 
 MOST_HOLDS = 6
 """Most doublings of the hold; the sample is then used as it is."""
@@ -54,7 +54,7 @@ class GpuLink:
         torch.cuda.set_device(self._source)
         here, there = torch.ones(1, device=self._source), torch.zeros(1, device=self._target)
         samples = []
-        for _ in repeat(None, WARM_UP + SMALL_COPIES):
+        for _ in range(WARM_UP + SMALL_COPIES):
             self._wait()
             started = perf_counter_ns()
             there.copy_(here, non_blocking=True)
@@ -63,7 +63,9 @@ class GpuLink:
         return tuple(samples[WARM_UP:])
 
     def large_ns(self) -> tuple[int, tuple[float, ...]]:
-        """Time copies behind a hold with events in the source's stream, where torch queues such copies.
+        """Return the size of a large copy, bytes, and its times by events; 0 and no times without a sound event clock.
+
+        The events are in the source's stream, where torch queues such copies.
 
         Raises:
             RuntimeError: too little memory is free, or a copy arrives corrupted.
@@ -83,7 +85,7 @@ class GpuLink:
         here = torch.randint(0, 256, (size,), dtype=torch.uint8, device=self._source)
         there = torch.zeros(size, dtype=torch.uint8, device=self._target)
         self._require_intact(here, there)
-        return size, tuple(self._held_ns(here, there) for _ in repeat(None, LARGE_COPIES))
+        return size, tuple(self._held_ns(here, there) for _ in range(LARGE_COPIES))
 
     def _require_intact(self, here: Any, there: Any) -> None:
         import torch
@@ -95,6 +97,7 @@ class GpuLink:
                 raise RuntimeError("Copies arrive corrupted, so their times are not reported")
 
     def _held_ns(self, here: Any, there: Any) -> float:
+        """Time one copy. If the GPU reaches the first event before all is queued, repeat with a longer hold."""
         for doubled in range(MOST_HOLDS + 1):
             start, end = timing_event(), timing_event()
             self._wait()
