@@ -101,6 +101,16 @@ def test_app_and_command_line_find_the_same_differences(base, new, names):
         assert remark_on(before, after.runs[0]) == (f"{names[0]} differs" if names else "")
 
 
+def test_a_run_that_ended_too_early_to_know_a_fact_does_not_differ_in_it():
+    """A duet that was stopped midway said `differs: CPU threads, 2 or unknown, 2 or unknown`."""
+    sides = [limited(None, None, name=name) for name in ("base", "new")]
+    short = [
+        replace(side, runs=(side.runs[0], replace(side.runs[1], facts={**side.runs[1].facts, "CPU threads": None})))
+        for side in sides
+    ]
+    assert compare_series(*short).differences == compare_series(*sides).differences == ()
+
+
 # ------------------------------------------------------------------ errors
 
 

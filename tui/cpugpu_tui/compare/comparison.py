@@ -33,6 +33,9 @@ from cpugpu_tui.state.folding import HARDWARE, MeasuredCase, MeasuredRun
 CLOCK_MARGIN = 0.02
 """SM clocks within this share are the same: a boost clock moves in steps of 15 MHz of 1980."""
 
+UNKNOWN = "unknown"
+"""Text of a fact that no run of a side knows."""
+
 UNREACHED = ("skipped", "pending", "active")
 """Statuses of cases that neither succeeded nor failed."""
 
@@ -309,10 +312,12 @@ def differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tupl
 
 
 def _texts(what: str, runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return the different texts of a fact; without those of runs that lack it, if it comes from telemetry."""
+    """Return the different texts of a fact. A run that ended too early to know it does not differ in it."""
     values = [run.facts.get(what) for run in runs]
-    known = [value for value in values if value is not None] if what in FROM_TELEMETRY else values
-    return list(dict.fromkeys(fact_text(what, value) for value in known))
+    known = [value for value in values if value is not None]
+    if what in FROM_TELEMETRY or (known and fact_text(what, None) == UNKNOWN):
+        values = known
+    return list(dict.fromkeys(fact_text(what, value) for value in values))
 
 
 def fact_text(what: str, value: Any) -> str:
@@ -322,7 +327,7 @@ def fact_text(what: str, value: Any) -> str:
     if what == "simulation":  # its constants without the seed, which differs between runs
         return "none" if value is None else simulation_text(replace(value, seed=0))
     if value is None:
-        return {"CPU quota": "none", "CUDA_VISIBLE_DEVICES": "not set", "MNIST": "drawn"}.get(what, "unknown")
+        return {"CPU quota": "none", "CUDA_VISIBLE_DEVICES": "not set", "MNIST": "drawn"}.get(what, UNKNOWN)
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -335,6 +340,6 @@ def _clock_differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) 
         middles = [median(side) if side else None for side in clocks]
         low, high = min(map(min, filter(None, clocks))), max(map(max, filter(None, clocks)))
         if None in middles or high > low * (1 + CLOCK_MARGIN):
-            texts = ("unknown" if mhz is None else f"{mhz:.0f} MHz" for mhz in middles)
+            texts = (UNKNOWN if mhz is None else f"{mhz:.0f} MHz" for mhz in middles)
             found.append(Difference(f"SM clock of the {device}", *texts))
     return found
