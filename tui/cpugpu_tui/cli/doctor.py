@@ -51,7 +51,7 @@ class DoctorGiven(opt.Given):
     telemetry_cost: Annotated[bool, opt.flag(
         "--telemetry-cost",
         "Also measure what the program takes here: memory and CPU of the app, agent and telemetry, bytes to the"
-        " terminal, and how much the app slows down timed calls and telemetry tiny kernels. The latter needs a GPU.",
+        " terminal, how much the app slows down timed calls and, on a GPU, how much telemetry slows down tiny kernels.",
     )] = False  # fmt: skip
     cost_s: Annotated[float, opt.seconds(
         "Time limit of the command with --telemetry-cost, at least 1.", "--max-seconds", check=opt.in_range(1)
