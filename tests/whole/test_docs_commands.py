@@ -51,6 +51,7 @@ NOT_RUN = {
     **dict.fromkeys(
         (
             "cpugpu-tui run matmul-sweep",
+            "cpugpu-tui run matmul-sweep --starts 1",
             "cpugpu-tui run vector-dot elementwise transfer --max-seconds 540",
             "cpugpu-tui run mnist-mlp --max-seconds 540",
             "cpugpu-tui run jacobian --max-seconds 540",

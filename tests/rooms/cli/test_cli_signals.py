@@ -162,7 +162,11 @@ main()
 """The command, which says when it has timed two sizes."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP))],
+    ids=lambda number: number.name,
+)
 def test_a_verification_that_is_ended_keeps_the_sizes_that_it_timed(cpugpu, tmp_path, number):
     """After SIGHUP, those of minutes were lost without a word."""
     file, simulate = tmp_path / "thresholds.json", ("--simulate", f"{FAST},pace=1")

@@ -99,6 +99,7 @@ def test_the_middle_of_a_wide_gap_is_timed_however_much_others_have_to_narrow(mo
     assert ("conv2d", 141) in {(row.case.workload, row.case.size) for row in state.rows.values()}
 
 
+@pytest.mark.slow
 def test_loud_rounds_and_an_odd_size_leave_few_gaps_and_no_wrong_device(monkeypatch):
     """The noise of an H100 server: a file made in the time of few workloads, verified, and made further."""
     slow_at_some_sizes(monkeypatch)

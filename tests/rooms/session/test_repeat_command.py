@@ -103,7 +103,7 @@ def test_every_printed_command_is_read_by_the_program_and_gives_the_same_cases(f
     printed = [line.removeprefix("Again: ") for line in shown.splitlines() if line.startswith("Again: ")]
     assert printed
     if face[0] == "demo":
-        plans = [run.state.run.plan for run in shipped().runs if run.state.run is not None]
+        plans = [run.started.plan for run in shipped().runs]
         assert [found for line in printed for found in planned_by(line, monkeypatch)] == [
             (plan.cases, plan.search is not None) for plan in plans
         ]
