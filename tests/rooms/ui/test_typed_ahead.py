@@ -1,11 +1,14 @@
 """Keys typed for a screen or an app that has closed meanwhile; each case was found by random keys."""
 
+import asyncio
+
 import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.fuzz import send_at_once
 from tests.helpers.app.looking import shown
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
 
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.detail import DetailScreen
@@ -126,3 +129,14 @@ async def test_enter_opens_a_row_of_a_saved_run_before_its_table_is_laid_out(sto
         await settled(pilot, lambda: isinstance(app.screen, DetailScreen))
         await pilot.press("escape")
         assert len(shown(pilot)) == 3
+
+
+async def test_a_run_that_is_ended_before_it_has_a_session_ends_at_once():
+    """It was asked to stop after its block only, and a test that had ended waited for it for ten minutes."""
+    app = new_app()
+    async with opened(app) as pilot:
+        await settled(pilot, lambda: app.state.agent_ready)
+        app.bridge.expect_series()
+        app.bridge.kill()
+        await asyncio.to_thread(app.bridge.run_series, build_plan(PlanRequest()), 1, None)
+    assert [session.asked for session in app.backend.sessions] == [["kill"]]

@@ -49,7 +49,7 @@ class Bridge:
         """Peak rates that the runs of the series measured."""
         self._opened = threading.Event()
         """Set once everything is open. Keys work from the first frame, so a run may be requested before that."""
-        self._stop = self._paused = self._leaving = False
+        self._stop = self._killed = self._paused = self._leaving = False
         self._is_writable = True
         """Whether the history was writable at the last check."""
         self.repeat_number = 1
@@ -182,10 +182,12 @@ class Bridge:
         """Pass requests to this session, also those that came before it."""
         with self._lock:
             self._session, self.repeat_number = session, number
-            stopped, paused = self._stop, self._paused
+            stopped, killed, paused = self._stop, self._killed, self._paused
         if paused:
             session.pause()
-        if stopped:  # the run then says so itself
+        if killed:
+            session.kill()
+        elif stopped:  # the run then says so itself
             session.stop()
 
     @contextmanager
@@ -293,7 +295,7 @@ class Bridge:
     def expect_series(self) -> None:
         """Reset the requests made during the last series, and block new history reads."""
         with self._lock:
-            self._stop = self._paused = False
+            self._stop = self._killed = self._paused = False
             self._begun = True
 
     def stop(self) -> None:
@@ -306,7 +308,7 @@ class Bridge:
     def kill(self, *, leaving: bool = False) -> None:
         """Stop run and series at once; finished cases are saved. With `leaving`, no further agent is started."""
         with self._lock:
-            self._stop, session = True, self._session
+            self._stop, self._killed, session = True, True, self._session
             self._leaving = self._leaving or leaving
         if session is not None:
             session.kill()
