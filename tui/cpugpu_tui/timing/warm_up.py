@@ -91,8 +91,8 @@ def block_calls(estimate_ns: float) -> int:
 def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
     """Return (calls per block, blocks per half-round, least rounds) that fit the budget.
 
-    A call longer than the budget is timed once: (1, 1, 1), unless the number of rounds is exact. Other calls have at
-    least three rounds outside a search, even if these take longer than the budget: with fewer there is no winner.
+    A call longer than the budget is timed once: (1, 1, 1), unless the number of rounds is exact. Other calls,
+    outside a search, have at least the three rounds that a winner needs; these may exceed the budget.
     """
     calls = block_calls(estimate_ns)
     affordable = int(plan.budget_ns / (calls * estimate_ns))
