@@ -10,18 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from cpugpu_tui.analysis.compare import (
-    FASTER,
-    FIRST_LOOK,
-    LOOKS,
-    MOST_PAIRS,
-    SAME,
-    SLOWER,
-    TOO_FEW,
-    UNDECIDED,
-    VISITS,
-    Judged,
-)
+from cpugpu_tui.analysis import compare
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, differing_results, with_placebo
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import (
@@ -56,7 +45,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
 from cpugpu_tui.session.session import POLL_S, Session
 from cpugpu_tui.state.folding import measured
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.store.outbox import SILENT_TRY_S, Outbox
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.interpreter_search import AUTO
 
@@ -157,6 +146,14 @@ class Played:
         """Compare them and the placebo. Raises as `compared` does."""
         return [with_placebo(each, each.base, self.placebo) for each in self.compared()]
 
+    def take_numbers(self, outbox: Outbox) -> None:
+        """Take the numbers of runs that found the database locked when they began, if it is free by now."""
+        outbox.flush(SILENT_TRY_S)
+        self.series = tuple(
+            replace(each, runs=tuple(replace(run, number=outbox.number(run.run_id)) for run in each.runs))
+            for each in self.series
+        )
+
     @property
     def text(self) -> str:
         """How long it took, in a sentence."""
@@ -188,14 +185,14 @@ def duet_plan(request: PlanRequest, sides: Sequence[Side], worker: str) -> Plan:
         if is_given:
             raise UsageError(
                 f"{option} cannot be combined with {'a second code' if has_codes else 'several interpreters'}.",
-                f"Leave it out. They are timed in turn until every verdict is clear, at most {VISITS * MOST_PAIRS} "
-                "visits to each.",
+                "Leave it out. They are timed in turn until every verdict is clear, at most "
+                f"{compare.VISITS * compare.MOST_PAIRS} visits to each.",
             )
     plan = build_plan(request)
     metrics = tuple(each for each in (LATENCY, DEVICE) if each in plan.metrics)
     return replace(
-        plan, search=plan.search if has_codes else None, metrics=metrics, rounds=VISITS,
-        max_rounds=VISITS, blocks=1 if plan.times_commands else BLOCKS, window=1, max_seconds=None,
+        plan, search=plan.search if has_codes else None, metrics=metrics, rounds=compare.VISITS,
+        max_rounds=compare.VISITS, blocks=1 if plan.times_commands else BLOCKS, window=1, max_seconds=None,
         starts=1, is_of_two_codes=has_codes,  # each pair of agents is a start
     )  # fmt: skip
 
@@ -221,7 +218,7 @@ def play(
             stack.callback(each.close)
         while plan.cases and not played.is_over:
             number += 1  # of the pairs for these cases
-            ready = ready or at_once(next(look for look in LOOKS if look >= number) - number + 1, len(sides))
+            ready = ready or at_once(next(look for look in compare.LOOKS if look >= number) - number + 1, len(sides))
             for each in agents:
                 each.prepare(ready)
             ready -= 1
@@ -239,6 +236,8 @@ def play(
                 _end_late(played, plan, request, face)
                 break
             _add_pair(played, duet, plan, events, ended, face)
+            if outbox is not None:
+                played.take_numbers(outbox)
             played.start_up_s = time.monotonic() - started_s - played.visits_s
             face.look(played)
             if time.monotonic() >= ends_s:
@@ -361,25 +360,25 @@ def _remedy(played: Played, plan: Plan, index: int, error: CpuGpuError | None) -
 def _open(played: Played, plan: Plan, number: int) -> set[str]:
     """Return the cases that need another pair of agents after so many."""
     left = {case.key for case in plan.cases} - played.failed
-    if number < FIRST_LOOK or not left:
+    if number < compare.FIRST_LOOK or not left:
         return left
-    open_ones = [each for each in _judged(played) if each.verdict in (UNDECIDED, TOO_FEW)]
-    return left & {pair.case for each in open_ones for pair in each.pairs} if number < MOST_PAIRS else set()
+    open_ones = [each for each in _judged(played) if each.verdict in (compare.UNDECIDED, compare.TOO_FEW)]
+    return left & {pair.case for each in open_ones for pair in each.pairs} if number < compare.MOST_PAIRS else set()
 
 
-def _judged(played: Played) -> Sequence[Judged]:
+def _judged(played: Played) -> Sequence[compare.Judged]:
     try:
         return [each for found in played.compared() for each in found.judged]
     except (UsageError, UnfitError):  # nothing can be compared; the caller reports it
         return ()
 
 
-def _between(judged: Sequence[Judged], known: Sequence[Case]) -> tuple[Case, ...]:
+def _between(judged: Sequence[compare.Judged], known: Sequence[Case]) -> tuple[Case, ...]:
     """Return the cases in the middle of the last change of the latency's verdict, one for each device and sweep."""
     curves: dict[object, list[tuple[int, str, str]]] = {}
     for each in judged:
-        if each.metric == LATENCY and each.verdict in (FASTER, SLOWER, SAME, UNDECIDED):
-            word = each.verdict if each.verdict in (FASTER, SLOWER) else SAME
+        if each.metric == LATENCY and each.verdict in (compare.FASTER, compare.SLOWER, compare.SAME, compare.UNDECIDED):
+            word = each.verdict if each.verdict in (compare.FASTER, compare.SLOWER) else compare.SAME
             curve = curves.setdefault((each.label, each.pairs[0].sweep), [])
             curve += [(pair.size, word, pair.case) for pair in each.pairs]
     by_key, found = {case.key: case for case in known}, dict[Case, None]()

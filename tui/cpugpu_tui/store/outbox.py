@@ -19,6 +19,9 @@ T = TypeVar("T")
 PATIENCE_S = 0.25
 """How long a write waits for a lock before it is queued in memory. Other runs commit within milliseconds."""
 
+SILENT_TRY_S = 0.3
+"""How long a locked database is tried before a person reads of it: the other side of a comparison lets go at once."""
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
 """Pauses between attempts to save queued writes; doubled after each failure."""
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from cpugpu_tui.cli.running.gate import LIMITS
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK
 from cpugpu_tui.model import DEVICE, LATENCY, RunStarted
 from cpugpu_tui.render.comparison import VERDICT_WORDS
+from cpugpu_tui.store import Store
+from cpugpu_tui.store.connection import locked
 
 DOCS = ROOT / "docs" / "compare-and-gate.md"
 SIMULATED = f"{FAST},noise=0.002,duet_factor=1.05"
@@ -65,7 +68,16 @@ def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(cpu
 
 
 @pytest.mark.usefixtures("agents_here")
-def test_two_variants_are_named_and_their_command_is_repeated(cpugpu):
+def test_two_variants_are_named_and_their_command_is_repeated(cpugpu, monkeypatch):
+    """One of them finds the database locked when it begins, as happens on a busy machine: it read `not saved`."""
+    begin, tries = Store.begin_run, count()
+
+    def locked_once(store, started):
+        if next(tries) == 0:
+            raise locked(store.path)
+        return begin(store, started)
+
+    monkeypatch.setattr(Store, "begin_run", locked_once)
     done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-variant", "compiled", "--n", "64",
                        "--simulate", SIMULATED, "--max-seconds", "0.01")  # fmt: skip
     marked = "SIMULATED: your code was not timed. No number here was measured. "

@@ -17,10 +17,7 @@ from cpugpu_tui.export.tensorboard import LiveTensorboard
 from cpugpu_tui.model import Event, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, open_store
-from cpugpu_tui.store.outbox import Outbox, Unsaved
-
-SILENT_TRY_S = 0.3
-"""How long a locked database is tried before a person reads of it: the other side of a comparison lets go at once."""
+from cpugpu_tui.store.outbox import SILENT_TRY_S, Outbox, Unsaved
 
 LAST_TRY_S = 10.0
 """How long a command waits at its end for a locked database."""
