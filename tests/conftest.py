@@ -64,8 +64,10 @@ def pytest_configure(config: pytest.Config) -> None:
     Two workers on two cores have twice as many of these threads as cores, and by default they spin: the small
     experiments took 19.7 s of CPU where 6.7 s are enough. On a machine with a GPU the times themselves are looked at.
     """
-    # A job in a shell's background ignores ctrl+c, and so would the programs that tests interrupt.
+    # A job in a shell's background ignores ctrl+c, and one of `nohup` a hang-up: so would the programs of the tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     # With it each of the processes that tests start compiles what it imports: 0.1 to 0.7 s of CPU.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
