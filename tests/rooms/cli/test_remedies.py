@@ -61,6 +61,8 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed, meant, cpugp
      ("run matmul --size 16;32;64", "Did you mean 16,32,64?"), ("survey matmul", "use --only."),
      ("history rm 1", "Did you mean `cpugpu-tui rm`?"), ("history delete 1", "Did you mean `cpugpu-tui rm`?"),
      ("run matmul --host gpu7", "To run on other hosts, use `cpugpu-tui fleet run`."),
+     ("run matmul --gpu 1", "use `--device cpu --device cuda:1`."),
+     ("list matmul", "To time one, use `cpugpu-tui run NAME`."),
      ("tag +fast", "Write, for example, latest +fast."),
      ("time /dev/null:f", "'/dev/null' is a device or a pipe, not a file of Python. Name a file that ends in .py"),
      ("time --simulate default -- echo", "Remove --simulate, or unset CPUGPU_SIMULATE.")],

@@ -251,7 +251,19 @@ def _long_options() -> set[str]:
     return set(below(get_command(app)))
 
 
-OF_HOSTS = ("--host", "-w", "--hosts", "-H", "--launcher")
+INSTEAD = {
+    **dict.fromkeys(
+        ("--host", "-w", "--hosts", "-H", "--launcher"), "To run on other hosts, use `cpugpu-tui fleet run`."
+    ),
+    **dict.fromkeys(("--gpu", "--gpus", "--cuda"), "To choose devices, use `--device cpu --device cuda:1`."),
+}
+"""Option that a command lacks → what to use."""
+
+WITHOUT_NAMES = {
+    "survey": "To name workloads, use --only.",
+    "list": "It shows all workloads. To time one, use `cpugpu-tui run NAME`.",
+}
+"""Command that takes no names → what to use."""
 
 
 def _usage_error(error: Any) -> UsageError:
@@ -265,13 +277,13 @@ def _usage_error(error: Any) -> UsageError:
     option = getattr(error, "option_name", "")
     if option == "--beside":
         return UsageError(*NOT_RECORDED)
-    if option in OF_HOSTS:
-        return UsageError(f"No such option: {option}.", "To run on other hosts, use `cpugpu-tui fleet run`.")
+    if option in INSTEAD:
+        return UsageError(f"No such option: {option}.", INSTEAD[option])
     text = " ".join(error.format_message().split())
     command = context.command_path if context is not None else "cpugpu-tui"
     remedy = _with_two_dashes() or f"See `{command} --help`."
-    if command.endswith(" survey") and text.startswith("Got unexpected extra"):
-        remedy = "To name workloads, use --only."
+    if text.startswith("Got unexpected extra"):
+        remedy = WITHOUT_NAMES.get(command.split()[-1], remedy)
     if unknown := re.match(r"No such command '([\w-]+)'", text):  # of a group
         known = MEANT.get(unknown[1], unknown[1])
         if known in COMMANDS:
