@@ -255,13 +255,15 @@ INSTEAD = {
     **dict.fromkeys(
         ("--host", "-w", "--hosts", "-H", "--launcher"), "To run on other hosts, use `cpugpu-tui fleet run`."
     ),
-    **dict.fromkeys(("--gpu", "--gpus", "--cuda"), "To choose devices, use `--device cpu --device cuda:1`."),
+    **dict.fromkeys(
+        ("--gpu", "--gpus", "--cuda"), "`run`, `time` and `survey` choose devices with `--device cpu --device cuda:1`."
+    ),
 }
 """Option that a command lacks → what to use."""
 
 WITHOUT_NAMES = {
     "survey": "To name workloads, use --only.",
-    "list": "It shows all workloads. To time one, use `cpugpu-tui run NAME`.",
+    "list": "`list` shows all workloads. To time one, use `cpugpu-tui run NAME`.",
 }
 """Command that takes no names → what to use."""
 
