@@ -92,6 +92,22 @@ def test_copies_of_large_cases_get_rounds_enough_for_an_interval():
     assert max(counts[2:]) == 1, "one call a round once they are known to be long"
 
 
+def test_a_winner_with_copies_has_its_rounds_outside_a_search():
+    """On an H200 55 of 142 sizes of a sweep had one or two rounds with copies, and no winner."""
+    plan = plan_of(64, 1024, metrics=(model.LATENCY, model.END_TO_END), max_rounds=40)
+    machine = SpiedMachine(plan, Recorder())
+    timer: Any = machine.timer("cuda:0")
+
+    def copied(op, count, *, pinned):
+        machine.clock.advance(500e6)
+        return {model.PINNED if pinned else model.PAGEABLE: (500e6,)}
+
+    timer.end_to_end = copied
+    run = DeviceRun(timer, timer.load(plan.cases[0], None), 1e5, calls=20, blocks=5, rounds=8, max_rounds=8)
+    taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 9)]
+    assert [model.PAGEABLE in samples for samples in taken] == [True] * 3 + [False] * 5
+
+
 def test_a_search_takes_pinned_copies_in_its_first_rounds():
     """No verdict rests on them, and on an H100 they took 4 s of a survey."""
     plan = replace(plan_of(64, metrics=(model.LATENCY, model.END_TO_END), max_rounds=40), search=model.Search())

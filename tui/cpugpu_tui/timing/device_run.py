@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.decide.comparison import Comparison
+from cpugpu_tui.decide.comparison import DECISIVE_ROUNDS, Comparison
 from cpugpu_tui.decide.correlation import Correlation
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import compare
@@ -55,7 +55,8 @@ times, pinned copies): in a recorded survey of an H200 that was half of the GPU'
 
 MOVED_ROUNDS = 8
 """Rounds of a search with copies, whatever they take within the budget: a crossover with copies needs them. Copies of
-large cases take so much longer than the call that the limit below left them one or two rounds, and no winner."""
+large cases take so much longer than the call that the limit below left them one or two rounds, and no winner. Outside a
+search the rounds that a winner needs have copies."""
 
 EXTRAS_SHARE = 3.0
 """Limit on the time of all other metrics, as a multiple of the time for latency, which decides the verdict."""
@@ -152,7 +153,9 @@ class DeviceRun:
         marks, self.waited = seen.marks, seen.waited
         latency_done_ns = timer.clock_ns()
         self.round_ns[round_index] = median(blocks)
-        is_owed = plan.search is not None and len(self.moved_ns) < MOVED_ROUNDS and self.spent_ns < plan.budget_ns
+        is_owed = len(self.round_ns) <= DECISIVE_ROUNDS
+        if plan.search is not None:
+            is_owed = len(self.round_ns) <= MOVED_ROUNDS and self.spent_ns < plan.budget_ns
         if not is_long and (is_owed or self._extras_ns <= EXTRAS_SHARE * self._latency_ns):
             watch.begin(timer.device)
             extras, more_marks = self._extras(plan)
