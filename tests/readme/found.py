@@ -163,11 +163,15 @@ class Pinned:
     ratio: float
 
     def finding(self, place: Place) -> Finding:
-        """Return both bandwidths here at the nearest size."""
-        both = [place.nearest(self.size_bytes, variant=f"h2d-{kind}") for kind in ("pinned", "pageable")]
-        sizes = [found[1] for found in both if found]
+        """Return both bandwidths here at the nearest size, the same for both."""
+        sizes: list[Size] = []
+        for kind in ("pinned", "pageable"):
+            found = place.nearest(sizes[0].size if sizes else self.size_bytes, variant=f"h2d-{kind}")
+            assert found is not None, kind
+            sizes.append(found[1])
         pinned, pageable = (size.size / size.gpu_ns for size in sizes if size.gpu_ns)
-        text = f"{sizes[0].size / 2**20:g} MiB: pinned {rate_text(pinned * 1e9, 'B/s')}, pageable "
+        unit, unit_bytes = ("GiB", 2**30) if sizes[0].size >= 2**30 else ("MiB", 2**20)
+        text = f"{sizes[0].size / unit_bytes:g} {unit}: pinned {rate_text(pinned * 1e9, 'B/s')}, pageable "
         near = apart(sizes[0].size, self.size_bytes) <= NEAR
         agrees = within_factor(pinned / pageable, self.ratio) if near else OTHER_SIZE
         return Finding(f"{text}{rate_text(pageable * 1e9, 'B/s')}", agrees)
