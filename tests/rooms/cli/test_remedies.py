@@ -60,7 +60,8 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed, meant, cpugp
      ("run matmul --size 16..64", "Did you mean 16:64?"), ("run matmul --size 16-64", "Did you mean 16:64?"),
      ("run matmul --size 16;32;64", "Did you mean 16,32,64?"), ("survey matmul", "use --only."),
      ("history rm 1", "Did you mean `cpugpu-tui rm`?"), ("history delete 1", "Did you mean `cpugpu-tui rm`?"),
-     ("run matmul --host gpu7", "To run on other hosts, use `cpugpu-tui fleet run`."),
+     ("run matmul --host gpu7", "`cpugpu-tui fleet run` runs on other hosts, and"),
+     ("history --host gpu7", "`cpugpu-tui history --filter host:NAME` lists their runs."),
      ("run matmul --gpu 1", "`run`, `time` and `survey` choose devices with `--device cpu --device cuda:1`."),
      ("list matmul", "`list` shows all workloads. To time one, use `cpugpu-tui run NAME`."),
      ("tag +fast", "Write, for example, latest +fast."),
@@ -80,7 +81,7 @@ def test_what_was_meant_by_the_words_is_named(words, remedy, cpugpu):
      ("export a.json", "To write a file, use --out a.json."),
      ("history --filter n_>100", "Write it without spaces, for example n>1000."),
      ("history --filter n_>=_100", "Invalid condition '>='."),
-     ("gate --against main", "Interpreter 'main' not found. Give the path of a Python that has torch.")],
+     ("gate --against main", "To compare with a baseline, use --baseline.")],
 )  # fmt: skip
 def test_what_was_meant_by_the_words_about_saved_runs_is_named(words, remedy, one):
     assert remedy in refused(one, *(word.replace("_", " ") for word in words.split()))

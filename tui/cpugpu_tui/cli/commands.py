@@ -253,7 +253,8 @@ def _long_options() -> set[str]:
 
 INSTEAD = {
     **dict.fromkeys(
-        ("--host", "-w", "--hosts", "-H", "--launcher"), "To run on other hosts, use `cpugpu-tui fleet run`."
+        ("--host", "-w", "--hosts", "-H", "--launcher"),
+        "`cpugpu-tui fleet run` runs on other hosts, and `cpugpu-tui history --filter host:NAME` lists their runs.",
     ),
     **dict.fromkeys(
         ("--gpu", "--gpus", "--cuda"), "`run`, `time` and `survey` choose devices with `--device cpu --device cuda:1`."

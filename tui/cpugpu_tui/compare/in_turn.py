@@ -261,7 +261,7 @@ def _part(plan: Plan, number: int, index: int, sides: Sequence[Side]) -> Plan:
         return part
     # The simulated difference between the interpreters, and that of the placebo from itself.
     differs = simulation.placebo_factor if index == count - 1 else simulation.duet_factor
-    return replace(part, simulation=replace(simulation, slow_factor=simulation.slow_factor * differs))
+    return replace(part, simulation=replace(simulation, side_factor=differs))
 
 
 def _run_pair(duet: Duet, agents: Sequence[Agents], live: Live) -> tuple[list[list[Event]], tuple[RunFinished, ...]]:

@@ -110,7 +110,7 @@ def series_from(name: str, runs: Sequence[MeasuredRun | None], typed: str = "") 
     """
     known = tuple(run for run in runs if run is not None)
     if not known:
-        called = name or (f"series {printable(typed)!r}" if typed else "that series")
+        called = name or (f"the series of {printable(typed)!r}" if typed else "that series")
         raise UsageError(
             f"No run of {called} has a timed case.", f"List runs with `{with_database('cpugpu-tui history')}`."
         )

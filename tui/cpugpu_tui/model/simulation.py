@@ -114,6 +114,8 @@ class Simulation:
     """Factor by which work takes longer on the first GPU in all agents of a duet but the first, to plant a change."""
     placebo_factor: float = 1.0
     """Factor by which work takes longer on the first GPU in the placebo of a comparison."""
+    side_factor: float = 1.0
+    """Factor by which work takes longer on the first GPU in this run; a comparison sets it to one of these two."""
     other_gpus: int = 0
     """Number of GPUs, counted from the last, that are another model; see `other_factor`."""
     other_factor: float = 2.0

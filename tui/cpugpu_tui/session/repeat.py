@@ -137,8 +137,8 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     is_fleet_run = on_fleet and command != "time"  # `time` takes the options of `where` itself
     has_starts = not is_fleet_run and command != "survey" and not argv and not plan.is_of_two_codes
     simulation = plan.simulation
-    if simulation is not None and plan.is_of_two_codes:  # the duet multiplied it for one side
-        simulation = replace(simulation, slow_factor=model.Simulation().slow_factor)
+    if simulation is not None and plan.is_of_two_codes:  # the duet set it for one side
+        simulation = replace(simulation, side_factor=model.Simulation().side_factor)
     # `--rounds` sets the least and the most; a duet has a fixed number anyway.
     has_rounds = plan.max_rounds == plan.rounds and not plan.is_of_two_codes
     usual_device = "all" if is_fleet_run else "auto"

@@ -234,10 +234,10 @@ def gpu_label(laws: Simulation, index: int) -> str:
 
 
 def gpu_factor(laws: Simulation, name: str) -> float:
-    """Return the factor of all times on a GPU, from `slow_gpu` and `other_gpus`."""
+    """Return the factor of all times on a GPU, from `slow_gpu`, `other_gpus` and `side_factor`."""
     index = int(name.partition(":")[2])
     other = laws.other_factor if index >= laws.gpus - laws.other_gpus else 1.0
-    return other * (laws.slow_factor if index == laws.slow_gpu else 1.0)
+    return other * (laws.slow_factor if index == laws.slow_gpu else 1.0) * (1.0 if index else laws.side_factor)
 
 
 def moving_ns(size_bytes: float, bytes_per_ns: float) -> float:

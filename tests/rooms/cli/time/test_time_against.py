@@ -19,7 +19,7 @@ from cpugpu_tui.store import Store
 from cpugpu_tui.store.connection import locked
 
 DOCS = ROOT / "docs" / "compare-and-gate.md"
-SIMULATED = f"{FAST},noise=0.002,duet_factor=1.05"
+SIMULATED = f"{FAST},noise=0.002,duet_factor=1.05,slow_factor=1.1"
 PAIR = ("time", "x @ x", "--against", "torch.mm(x, x)", "--setup", "x = torch.rand(n, n)")
 
 
@@ -36,10 +36,13 @@ def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_sa
     for limit, code in limits:
         sides = "--baseline", told["base"]["numbers"][0], "--new", told["new"]["numbers"][0]
         assert cpugpu.here("gate", *sides, "--max-slowdown", limit).code == code, limit
-    again = cpugpu.here("show", told["base"]["numbers"][0]).out.split("Again: cpugpu-tui ")[1]
+    again = cpugpu.here("show", told["new"]["numbers"][0]).out.split("Again: cpugpu-tui ")[1]
     repeated = cpugpu.here(*shlex.split(again), "--json", "--no-save", "--max-seconds", "0.01")  # one pair
-    plan = next(event for event in repeated.events if isinstance(event, RunStarted)).plan
-    assert (plan.cases, plan.codes) == (started[0].plan.cases, started[0].plan.codes)
+    plans = [
+        next(event.plan for event in events if isinstance(event, RunStarted)) for events in (started, repeated.events)
+    ]
+    first, again = [(plan.cases, plan.codes, plan.simulation.slow_factor) for plan in plans]
+    assert first == again
 
 
 def test_the_limits_of_the_docs_are_those_of_the_program():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -178,6 +180,11 @@ def _tell(request: GateRequest, report: GateReport, *, as_json: bool, duet: Play
 
 def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:
     """Judge this interpreter against another one in a duet, and return the exit code."""
+    if os.sep not in against and shutil.which(against) is None:
+        raise errors.UsageError(
+            f"Interpreter {against!r} not found.",
+            "Give the path of a Python that has torch. To compare with a baseline, use --baseline.",
+        )
     sides = [Side(python, python) for python in (against, options.python or sys.executable)]
     asked = PlanRequest(
         request.names or ("quick",), simulation=request.simulation, case_timeout_s=request.case_timeout_s
@@ -257,5 +264,4 @@ def _drawn(plan: Plan, number: int, *, is_placebo: bool) -> Plan:
     each = nth_plan(plan, number)
     if each.simulation is None or not is_placebo:
         return each
-    factor = each.simulation.slow_factor * each.simulation.placebo_factor
-    return replace(each, simulation=replace(each.simulation, slow_factor=factor))
+    return replace(each, simulation=replace(each.simulation, side_factor=each.simulation.placebo_factor))
