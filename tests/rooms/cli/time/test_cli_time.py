@@ -59,7 +59,7 @@ def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu):
     cpugpu.here("time", "missing + 1", "--n", "64", *HERE)
     done = cpugpu.here("compare", "latest", "latest")
     assert (done.code, done.out) == (EXIT_USAGE, "")
-    assert "No run of series 'latest' has a timed case." in done.err
+    assert "No run of the series of 'latest' has a timed case." in done.err
 
 
 @pytest.mark.parametrize(
