@@ -114,6 +114,16 @@ def test_the_result_of_a_library_that_returns_early_is_waited_for(monkeypatch):
     assert op.waits_for_all
 
 
+def test_every_array_of_a_result_is_waited_for_and_nothing_else(monkeypatch):
+    """A dict, or a number beside an array, ended the run with an AttributeError."""
+    monkeypatch.setattr(np, "late", Late, raising=False)
+    workload = pair("[x @ x, x @ x]", "{'one': np.late(x @ x), 'rest': (np.late(x @ x), 1.0)}")
+    op = loaded(workload, GPU)
+    examine_side(op, workload, GPU, lambda: None)
+    found = op.step(*op.inputs)
+    assert (found["one"].waited, found["rest"][0].waited, found["rest"][1]) == (1, 1, 1.0)
+
+
 @pytest.mark.parametrize(("pointer", "is_seen"), [(0, True), (7, False)])
 def test_kernel_times_need_the_stream_of_torch(pointer, is_seen, monkeypatch):
     cupy: Any = ModuleType("cupy")

@@ -19,7 +19,7 @@ from cpugpu_tui.workloads.code_workload import CodeInputs
 from cpugpu_tui.workloads.containers import combined, copied, defined_numbers, doubled, moved, numbers
 from cpugpu_tui.workloads.operators import watched_operators
 from cpugpu_tui.workloads.outline import default_dtype
-from cpugpu_tui.workloads.two_implementations import TwoImplementations, waiting
+from cpugpu_tui.workloads.two_implementations import WAIT, TwoImplementations, leaves, waiting
 
 REMEDY = "Do not use the times of this case. Report the mismatch."
 
@@ -209,7 +209,7 @@ def examine_side(
         raise refused(f"{name} changes its inputs, so later calls do other work.",
                       "Let it work on a copy, for example x.copy().")  # fmt: skip
     library = library_of(result)
-    op.waits_itself = any(hasattr(each, "block_until_ready") for each in _leaves(result))
+    op.waits_itself = any(hasattr(each, WAIT) for each in leaves(result))
     if op.waits_itself and not workload.waits.get(device):
         workload.waits[device], op.step = True, waiting(op.step)
     found = copied(numbers(result))
@@ -252,7 +252,7 @@ def check_sides(
 
 def library_of(result: Any) -> str:
     """Return the library of a result, such as `numpy`; empty for plain numbers."""
-    names = [type(each).__module__.partition(".")[0] for each in _leaves(result)]
+    names = [type(each).__module__.partition(".")[0] for each in leaves(result)]
     return next(({"jaxlib": "jax"}.get(name, name) for name in names if name != "builtins"), "")
 
 
@@ -266,12 +266,6 @@ def is_stream_seen(library: str, *, uses_side_stream: bool) -> bool:
         ours: Any = torch.cuda.current_stream()
         return bool(sys.modules["cupy"].cuda.get_current_stream().ptr == ours.cuda_stream)
     return False
-
-
-def _leaves(result: Any) -> list[Any]:
-    if isinstance(result, dict):
-        result = list(result.values())
-    return [leaf for each in result for leaf in _leaves(each)] if isinstance(result, (list, tuple)) else [result]
 
 
 def _snapshot(inputs: CodeInputs) -> tuple[Any, ...]:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from cpugpu_tui.workloads.outline import Outline
 
 
+WAIT = "block_until_ready"
+"""Method of a result whose call returns before its work is done, as in JAX."""
+
+
 class TwoImplementations(Workload):
     """Code of two libraries. Each has its own set-up, run with the same seeds, and makes its inputs where it wants."""
 
@@ -77,12 +81,23 @@ def waiting(function: Step) -> Step:
 
     def run(*placed: Any) -> Any:
         result = function(*placed)
-        for each in result if isinstance(result, (list, tuple)) else (result,):
-            each.block_until_ready()
+        if hasattr(result, WAIT):  # one array: no list is made, because this is timed, too
+            result.block_until_ready()
+            return result
+        for each in leaves(result):
+            if hasattr(each, WAIT):
+                each.block_until_ready()
         return result
 
     vars(run)["__wrapped__"] = function
     return run
+
+
+def leaves(result: Any) -> list[Any]:
+    """Return all that is in the dicts, lists and tuples of a result."""
+    if isinstance(result, dict):
+        result = list(result.values())
+    return [leaf for each in result for leaf in leaves(each)] if isinstance(result, (list, tuple)) else [result]
 
 
 def register(codes: tuple[OwnCode, ...]) -> None:
