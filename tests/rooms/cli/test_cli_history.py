@@ -104,8 +104,8 @@ def test_commands_that_upgrade_the_history_say_where_the_copy_lies(cpugpu, argum
 
 
 def test_history_says_how_much_there_is(four, words):
-    for limit in ("20", "2"):
-        last = four.here("history", "--limit", limit).out.splitlines()[-1]
+    for given in (["20"], ["2"], ["2", "--filter", "node"], ["1", "--filter", "matmul"], ["2", "--filter", "matmul"]):
+        last = four.here("history", "--limit", *given).out.splitlines()[-1]
         assert str(four.database) in last
         words(re.sub(r"\d+\.\d MB", "N MB", last.replace(str(four.database), "PATH")))
 

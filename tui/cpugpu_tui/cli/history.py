@@ -55,7 +55,9 @@ def history(given: HistoryGiven) -> None:
         return
 
     with reading(given.database, must_exist="database" in opt.typed(given.context)) as store:
-        runs = store.runs(limit, text=text, tags=tag or ())
+        # All that match are counted, not only those that are shown.
+        matching = store.runs(None if text or tag else limit, text=text, tags=tag or ())
+        runs = matching[:limit]
         total, size = store.count(), store.size_bytes
         results: dict[int, Outcome] = {}
         if runs and not given.json:
@@ -76,9 +78,9 @@ def history(given: HistoryGiven) -> None:
     if not total:
         tell(f"No runs yet. Start one with `{with_database('cpugpu-tui run')}`.")
     elif text or tag:
-        match = "matches" if len(runs) == 1 else "match"
-        more = f", showing the newest {limit:,}" if len(runs) == limit else ""
-        tell(f"{len(runs):,} of {count_of(total, 'run')} {match}{more}. Database: {store.path}, {megabytes(size)}.")
+        match = "matches" if len(matching) == 1 else "match"
+        more = f", showing the newest {limit:,}" if len(matching) > limit else ""
+        tell(f"{len(matching):,} of {count_of(total, 'run')} {match}{more}. Database: {store.path}, {megabytes(size)}.")
     else:
         newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
         tell(f"{newest}{count_of(total, 'run')}. Database: {store.path}, {megabytes(size)}.")

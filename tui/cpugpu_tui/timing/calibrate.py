@@ -310,7 +310,7 @@ def _measure_one(
         if not lacks_core(machine.watch.end().waited):
             emit(model.CeilingsMeasured(ceilings=found))
             return
-    raise _disturbed(device, "They are measured after the next run.")
+    raise _disturbed(device, "The next run tries again.")
 
 
 def _disturbed(device: model.Device, remedy: str) -> UnfitError:
