@@ -8,11 +8,13 @@ from contextlib import closing, contextmanager, nullcontext
 from cpugpu_tui.analysis.compare import DUET_BANDS, MOST_PAIRS
 from cpugpu_tui.cli.options import Given, refuse_beside
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_lines
+from cpugpu_tui.cli.output.table_style import console
 from cpugpu_tui.cli.running import one_run
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
 from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.in_turn import Face, Live, Played, Side, duet_plan, play
+from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, StoreError, UnfitError, UsageError, print_notice
 from cpugpu_tui.machine.text import printable
@@ -171,6 +173,7 @@ def run_in_turn(
         code = played.exit_code or outputs.exit_code
         if played.failed >= {case.key for case in plan.cases}:  # those reasons are known, and no case is left
             return save_rest(outbox, code or EXIT_UNFIT)
+        found = list[SeriesComparison]()
         try:
             found = played.found()
             show_duet(found, played, as_json=as_json)
@@ -179,12 +182,15 @@ def run_in_turn(
             if not played.is_over:  # that reason is known, too
                 print_notice(f"No comparison: {error}")
             code = code or EXIT_UNFIT
+        if code > 128 and not found and not as_json:  # a signal ended it before both sides had a time
+            numbers = [run.number for series in played.series for run in series.runs if run.number is not None]
+            saved = f"Saved: {numbers_text(numbers)}." if numbers else "No run is saved."
+            print_lines(console(), [f"Stopped before a verdict. {saved}"])
         return save_rest(outbox, code)
 
 
 def show_duet(found: Sequence[SeriesComparison], played: Played, *, as_json: bool) -> None:
     """Print the comparisons and how long the duet took."""
-    from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.cli.output.tables import show_comparison
 
     for each in found:
