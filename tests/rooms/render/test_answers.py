@@ -103,6 +103,13 @@ def test_the_only_device_that_failed_in_all_cases_is_not_passed_over(words):
     assert len(answer_lines(run_of(CASES, *ALL_WELL, *failed[2:], devices=(CPU,)))) == 1
 
 
+@pytest.mark.parametrize("devices", [(), (GPU,)])
+def test_a_run_without_two_devices_does_not_speak_of_both(devices):
+    skipped = [model.CaseFailed(case=case.key, kind="skipped", message="No.") for case in CASES]
+    (line,) = answer_lines(run_of(CASES, *skipped, devices=devices))
+    assert line.startswith("No size was timed, ")
+
+
 def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves():
     cases = (SMALL, model.Case("matmul", 16, dtype="float16"), model.Case("vector-dot", 16, variant="dot"))
     events = [event for case, cpu_ns in zip(cases, (1e3, 1e6, 1e6), strict=True) for event in timed(case, cpu_ns, 2e4)]

@@ -284,7 +284,8 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
         return ()
     if any(row.is_starved for row in run.rows.values()):
         return ()  # `no_core_lines` explains it
-    return (_lost(run, "No answer: no size was timed on both devices"),)
+    has_both = run.gpu is not None and any(device.is_cpu for device in run.devices)
+    return (_lost(run, "No answer: no size was timed on both devices" if has_both else "No size was timed"),)
 
 
 def _lost(run: RunState, begin: str) -> str:
