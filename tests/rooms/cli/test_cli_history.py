@@ -110,6 +110,15 @@ def test_history_says_how_much_there_is(four, words):
         words(re.sub(r"\d+\.\d MB", "N MB", last.replace(str(four.database), "PATH")))
 
 
+def test_a_name_that_is_cut_ends_in_an_ellipsis(cpugpu):
+    with cpugpu.store() as store:
+        save(store, 0, "a" * 40)
+        save(store, 1, "b" * 41)
+    out = cpugpu.here("history").out
+    assert f" {'a' * 40} " in out
+    assert f" {'b' * 39}… " in out
+
+
 def test_tags_are_given_shown_and_taken(four, words):
     words(four.here("tag", "1", "+tuned", "+hot").out)
     words(four.here("tag", "1", "-hot").out)

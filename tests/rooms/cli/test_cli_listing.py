@@ -37,6 +37,7 @@ def test_list_as_json_has_every_fact(cpugpu, words):
     ]  # fmt: skip
     (dot,) = [item for item in objects if (item["kind"], item["name"]) == ("workload", "vector-dot")]
     assert dot["variants"] == ["matmul", "dot"]
+    assert all(item["summary"].endswith(".") for item in objects if item["kind"] == "workload")
     (sweep,) = [item for item in objects if item["name"] == "matmul-sweep"]
     words(sweep["small"]["says"])
 

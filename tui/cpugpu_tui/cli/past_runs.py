@@ -126,7 +126,8 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
     for run, tags in zip(runs, words, strict=True):
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
         rows.append([
-            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", printable(run.title, 40), ", ".join(run.dtypes) or "–",
+            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", _shortened(printable(run.title)),
+            ", ".join(run.dtypes) or "–",
             "–".join(dict.fromkeys(size_text(size) for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
             *((_result(results.get(run.number)),) if results is not None else ()),
             f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else ""),
@@ -134,6 +135,10 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
             *([printable(run.fleet_host or "–")] if with_hosts else []), *([", ".join(tags)] if with_tags else []),
         ])  # fmt: skip
     return table_of(columns, rows)
+
+
+def _shortened(title: str) -> str:
+    return title if len(title) <= 40 else f"{title[:39]}…"
 
 
 def _result(found: Outcome | None) -> str:

@@ -216,8 +216,7 @@ class Einsum(Workload):
 
 @workload
 class Sampling(Workload):
-    """The next token of n sequences from 32,000 logits and Gumbel noise, which is an input; with its
-    log-probability."""
+    """The next token of n sequences from 32,000 logits and Gumbel noise (an input), with its log-probability."""
 
     name = "sampling"
     axis = "sequences"
