@@ -4,11 +4,13 @@ import json
 import os
 import shlex
 import subprocess
+import tempfile
 
 import pytest
 from tests.helpers.command_line import COMMAND, FAST, Outcome
 
-from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, StoreError
+from cpugpu_tui.store import Store
 
 RUN = ("run", "matmul", "--size", "64", "--simulate", FAST)
 
@@ -45,6 +47,26 @@ def test_a_run_does_not_need_a_stream(cpugpu, streams):
 @pytest.mark.parametrize("words", [("run", "--size", "abc"), ("run", "--nosuch")])
 def test_a_full_disk_behind_stderr_leaves_the_exit_code(cpugpu, words):
     assert in_shell(cpugpu, words, "2>/dev/full").code == EXIT_USAGE
+
+
+@pytest.mark.parametrize("fails", ["begin_run", "commit_cases", "finish_run"])
+def test_what_the_database_does_not_take_is_kept_in_another_one(cpugpu, tmp_path, monkeypatch, fails):
+    """The table was all that was left of a run whose disk was full."""
+    (aside := tmp_path / "aside").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(aside))
+    writes = getattr(Store, fails)
+
+    def full(store, *arguments):
+        if aside not in store.path.parents:
+            raise StoreError("The disk that holds the database is full.")
+        return writes(store, *arguments)
+
+    monkeypatch.setattr(Store, fails, full)
+    done = cpugpu.here("run", "matmul", "--size", "64,128", "--simulate", FAST, code=EXIT_UNFIT)
+    (kept,) = aside.rglob("*.db")
+    assert f"Kept in another database: `cpugpu-tui history --db {kept}`." in done.err
+    run = json.loads(cpugpu.here("history", "--json", "--db", str(kept)).out)
+    assert (run["status"], run["sizes"]) == ("done", [64, 128])
 
 
 def test_an_export_is_written_though_the_table_cannot_be_printed(cpugpu, tmp_path):

@@ -242,6 +242,16 @@ class Outbox:
                     return
                 time.sleep(FIRST_PAUSE_S / 5)
 
+    def keep_aside(self, open_other: Callable[[], Store]) -> None:
+        """Move to another database: copy the live runs there, and save there what waits.
+
+        Raises:
+            StoreError: it cannot be used either; what waits still waits.
+        """
+        with self._trying:
+            self._move_to(open_other)
+        self.flush(0)
+
     def close(self) -> None:
         """Close the database and give up queued writes."""
         self._ended.set()
@@ -334,8 +344,13 @@ class Outbox:
             old.close()
             self.store = self._open_store(PATIENCE_S)
             return
-        streams = {run_id: old.load(run_id) for run_id in self._live}
-        found = self._open_store(PATIENCE_S)
+        self._move_to(lambda: self._open_store(PATIENCE_S))
+
+    def _move_to(self, open_other: Callable[[], Store]) -> None:
+        """Copy the live runs from the open database into another one, and use that from now on."""
+        old = self.store
+        streams = {} if old is None else {run_id: old.load(run_id) for run_id in self._live}
+        found = open_other()
         try:
             for run_id, events in streams.items():
                 self.note_number(run_id, found.adopt_run(events, self._live[run_id]))
@@ -343,4 +358,5 @@ class Outbox:
             found.close()
             raise
         self.store = found
-        old.close()
+        if old is not None:
+            old.close()

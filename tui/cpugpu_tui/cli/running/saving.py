@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 
 from cpugpu_tui.cli.options import Given
 from cpugpu_tui.cli.running.options import RunOptions
@@ -98,8 +101,21 @@ def save_rest(outbox: Outbox | None, code: int) -> int:
     except KeyboardInterrupt:
         code = code or EXIT_INTERRUPTED
     left = outbox.unsaved
-    _say(_missing(left) if left else _saved(before, left))
+    _say(_missing(left) + _kept_aside(outbox) if left else _saved(before, left))
     return code or (EXIT_UNFIT if left else 0)
+
+
+def _kept_aside(outbox: Outbox) -> str:
+    """Save what waits in a database of its own, and return where it is; nothing if that fails, too."""
+    folder = None
+    with suppress(CpuGpuError, OSError):
+        folder = Path(tempfile.mkdtemp(prefix="cpugpu-tui-"))
+        outbox.keep_aside(partial(open_store, folder / "history.db"))
+        if not outbox.unsaved.waiting:
+            return f" Kept in another database: `cpugpu-tui history --db {shlex.quote(str(folder / 'history.db'))}`."
+    if folder is not None:
+        rmtree(folder, ignore_errors=True)
+    return ""
 
 
 def _say(text: str) -> None:
