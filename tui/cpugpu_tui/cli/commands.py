@@ -251,16 +251,13 @@ def _long_options() -> set[str]:
     return set(below(get_command(app)))
 
 
-INSTEAD = {
-    **dict.fromkeys(
-        ("--host", "-w", "--hosts", "-H", "--launcher"),
-        "`cpugpu-tui fleet run` runs on other hosts, and `cpugpu-tui history --filter host:NAME` lists their runs.",
-    ),
-    **dict.fromkeys(
-        ("--gpu", "--gpus", "--cuda"), "`run`, `time` and `survey` choose devices with `--device cpu --device cuda:1`."
-    ),
-}
-"""Option that a command lacks → what to use."""
+OF_HOSTS = ("--host", "-w", "--hosts", "-H", "--launcher")
+OF_DEVICES = ("--gpu", "--gpus", "--cuda", "--cpu")
+"""Options that a command lacks, and that people try."""
+
+HOSTS = "`cpugpu-tui fleet run` runs on other hosts, and `cpugpu-tui history --filter host:NAME` lists their runs."
+DEVICES = "--device cpu, --device cuda for all GPUs, or --device cuda:0 for the first"
+"""What to use."""
 
 WITHOUT_NAMES = {
     "survey": "To name workloads, use --only.",
@@ -280,8 +277,12 @@ def _usage_error(error: Any) -> UsageError:
     option = getattr(error, "option_name", "")
     if option == "--beside":
         return UsageError(*NOT_RECORDED)
-    if option in INSTEAD:
-        return UsageError(f"No such option: {option}.", INSTEAD[option])
+    if option in OF_HOSTS:
+        return UsageError(f"No such option: {option}.", HOSTS)
+    if option in OF_DEVICES:
+        has_it = context is not None and any("--device" in known.opts for known in context.command.params)
+        remedy = f"Use {DEVICES}." if has_it else f"`run`, `time` and `survey` take {DEVICES}."
+        return UsageError(f"No such option: {option}.", remedy)
     text = " ".join(error.format_message().split())
     command = context.command_path if context is not None else "cpugpu-tui"
     remedy = _with_two_dashes() or f"See `{command} --help`."
