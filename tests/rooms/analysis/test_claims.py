@@ -170,6 +170,8 @@ def test_outdated_claims_say_why():
             [point("mnist-mlp", "pageable", 32, MS, 3 * MS), point("mnist-mlp", "eager", 32, MS, 0.9 * MS)],
             HOLDS,
         ),
+        # A size that the publication does not speak of.
+        ("p1-gpu-millisecond", [point("matmul", "default", n, S, n * 120) for n in (9951, 64_000)], HOLDS),
     ],
 )  # fmt: skip
 def test_on_other_machines(words, name, points, outcome):
@@ -271,6 +273,12 @@ def test_only_finished_rows_of_float32_with_all_threads_count():
     found = points_of(replace(state, rows=rows))
     assert [(each.workload, each.variant, each.size) for each in found] == [("matmul", "default", 64)]
     assert (found[0].comparison.verdict, found[0].source) == (GPU_WINS, "this run")
+
+
+def test_times_with_free_cores_come_before_newer_ones_without():
+    waited, free = (replace(point("matmul", "default", 256, ns, US), is_starved=ns > MS) for ns in (16 * MS, 186 * US))
+    numbers = numbers_of([waited], [free], (), simulated=False)
+    assert numbers.sweep("matmul", "default")[0].cpu_ns[model.LATENCY] == 186 * US
 
 
 def save(store, plan, cpu_ns, gpu_ns):

@@ -53,6 +53,8 @@ class TimedCase:
     """Number of calls inside the paper's clock."""
     source: str = ""
     """The run that it comes from, like `run 12`."""
+    is_starved: bool = False
+    """Whether its threads had no free core, so that another run's time of the same case is better."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ GPU unless a sentence says otherwise (method.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cpugpu_tui import model
@@ -52,6 +52,9 @@ MATMUL_CURVE = ("matmul", "default", P1_LARGE, MATMUL_AXIS, "matmul at three or 
 DOT_CURVE = ("vector-dot", "matmul", P2_LARGE, DOT_AXIS, "vector-dot matmul at three or more sizes")
 """Workload, variant, a large size, its axis, and what a judgement of the curve needs."""
 
+LARGEST = {"matmul": 11_000, "vector-dot": 110_000_000}
+"""Workload → a size a little above the publication's largest, 9,951 and 10⁸."""
+
 SAME_FLOPS = 0.05
 """Two cases within this share of each other's FLOPs count as the same amount of arithmetic."""
 
@@ -85,16 +88,21 @@ class Claim(NamedTuple):
 def _of_sweep(
     judge: Callable[..., Judgement], workload: str, variant: str, *facts: object, device: str = "both"
 ) -> Judge:
-    """Return a function that judges the cases of a workload over their sizes; `facts` follow them."""
-    return lambda numbers: judge(numbers.sweep(workload, variant, device), *facts)
+    """Return a function that judges the cases of a workload over the publication's sizes; `facts` follow them."""
+    return lambda numbers: judge(_published(numbers.sweep(workload, variant, device)), *facts)
+
+
+def _published(points: Sequence[TimedCase]) -> list[TimedCase]:
+    """Return the cases up to about the largest size of the publication: larger ones say nothing of its sentence."""
+    return [point for point in points if point.size <= LARGEST.get(point.workload, point.size)]
 
 
 # ------------------------------------------------------------------ P1: matrix products
 
 
 def _p1_millisecond(numbers: Numbers) -> Judgement:
-    large = next((p for p in reversed(numbers.sweep("matmul", "default")) if p.size >= P1_LARGE), None)
-    if large is None:
+    large = next(iter(_published(numbers.sweep("matmul", "default"))[-1:]), None)
+    if large is None or large.size < P1_LARGE:
         return unmeasured(f"matmul at {named(MATMUL_AXIS, '=', 9_951)}")
     found_ns, printed_ns = large.gpu_ns[model.LATENCY], large.gpu_ns.get(model.AS_WRITTEN)
     text = f"{time_text(found_ns)} at {named(MATMUL_AXIS, '=', large.size)}."

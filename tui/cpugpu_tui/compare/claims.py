@@ -104,8 +104,9 @@ def numbers_of(
     known = [found for found in ceilings if found.simulated == simulated]
     cpu = next((found for found in known if found.device == "cpu"), None)
     gpu = next((found for found in known if found.device != "cpu"), None)
-    # Those that were timed on both devices come first.
-    return Numbers(tuple(sorted((*points, *stored), key=lambda point: point.comparison is None)), cpu, gpu)
+    # Those that were timed on both devices, and with free cores, come first.
+    best = sorted((*points, *stored), key=lambda point: (point.comparison is None, point.is_starved))
+    return Numbers(tuple(best), cpu, gpu)
 
 
 def points_of(run: RunState, source: str = THIS_RUN) -> tuple[TimedCase, ...]:
@@ -124,7 +125,7 @@ def _point(run: RunState, row: Row, source: str) -> TimedCase:
         row.case.workload, row.case.variant, row.case.size, _medians(row.cpu), _medians(row.gpu),
         judged(run, row).comparison,
         started.flops if started else 0.0, started.bytes_moved if started else 0.0,
-        started.operations if started else 0, source,
+        started.operations if started else 0, source, row.is_starved,
     )  # fmt: skip
 
 
