@@ -28,7 +28,7 @@ from cpugpu_tui.export.stream import case_results, kept
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import DeviceSampled, Event
 from cpugpu_tui.render.columns import COLUMNS, Key
-from cpugpu_tui.render.sentences import starts_sentence
+from cpugpu_tui.render.sentences import starts_sentence, starts_text
 from cpugpu_tui.render.verdicts import row_marks
 from cpugpu_tui.report.report import report
 from cpugpu_tui.session.further_starts import START_BYTES, Visits
@@ -363,3 +363,11 @@ def test_a_run_of_fewer_starts_than_asked_says_so():
     assert starts_sentence(short).startswith("Timed in 3 of 5 starts of the process (time for more ran out)")
     _, events = run(starting(three_cases(), 4), well, well, dies_at(32), well)
     assert "ran out" not in starts_sentence(folded(events))
+
+
+def test_starts_left_out_because_no_row_had_a_core_are_said():
+    starved = plan_of(32, simulation=replace(QUICK, starved_share=0.4))
+    for starts in (1, 3):
+        state = folded(run(starting(starved, starts), well)[1])
+        assert starts_text(state) == ("1 of 3 starts" if starts > 1 else "1 start")
+        assert ("waited for a core" in starts_sentence(state)) == (starts > 1)

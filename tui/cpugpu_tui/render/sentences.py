@@ -145,7 +145,8 @@ def starts_text(run: RunState) -> str:
         return ""
     if run.starts < 2:
         earlier = sum(map(covers_starts, rows))
-        return ", ".join(["1 start", *([f"{count_of(earlier, 'row')} with earlier ones"] if earlier else [])])
+        one = f"1 of {run.plan.starts} starts" if _lacked_cores(run, rows) else "1 start"
+        return ", ".join([one, *([f"{count_of(earlier, 'row')} with earlier ones"] if earlier else [])])
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
     brackets = "; intervals in brackets hold within one" if any(is_of_one_start(run, row) for row in rows) else ""
     return f"{run.starts}{asked} starts{brackets}"
@@ -170,10 +171,16 @@ def _one_start(run: RunState) -> str:
         return ""
     known = sum(map(covers_starts, rows))
     if not known:
-        return "Timed in one start of the process: intervals hold within it only."
+        more = " No further start was timed, because threads waited for a core." if _lacked_cores(run, rows) else ""
+        return f"Timed in one start of the process: intervals hold within it only.{more}"
     rest = len(rows) - known
     others = f", those of {count_of(rest, 'row')} hold {WITHIN_START}" if rest else ""
     return f"Timed in one start of the process: {count_of(known, 'interval')} from earlier starts{others}."
+
+
+def _lacked_cores(run: RunState, rows: Sequence[Row]) -> bool:
+    """Whether a run of one start left out further ones because each of its timed `rows` lacked a core."""
+    return run.plan.starts > 1 and all(row.is_starved for row in rows)
 
 
 def small_scale(run: RunState) -> str:
@@ -190,14 +197,8 @@ def inherited(run: RunState) -> str:
 def conditions(run: RunState) -> list[str]:
     """Return unusual settings, marks and warnings of a run of a fleet."""
     unusual = ", ".join(settings(run))
-    lines = [
-        f"With {unusual}." if unusual else "",
-        *mark_lines(run),
-        *clock_sentences(run.clocks),
-        small_scale(run),
-        inherited(run),
-    ]
-    return [line for line in lines if line]
+    lines = [f"With {unusual}." if unusual else "", *mark_lines(run), *clock_sentences(run.clocks)]
+    return [line for line in (*lines, small_scale(run), inherited(run)) if line]
 
 
 def energy_lines(run: RunState) -> list[str]:
