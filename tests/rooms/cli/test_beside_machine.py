@@ -13,6 +13,7 @@ import pytest
 from cpugpu_tui import model
 from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.cli.fleet.health import Gauge, metrics_text
+from cpugpu_tui.compare.cards import Quantity
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.fleet_state import DONE, HostChanged
@@ -101,7 +102,17 @@ def test_a_slow_link_is_named_with_the_cause_that_the_driver_read(cpugpu, file):
 def test_another_model_is_shown_but_not_judged(cpugpu):
     done = cpugpu.here("machine", "--beside", "h100", "--simulate", "default", code=EXIT_OK)
     assert "They are different models, so no difference is judged." in done.out
-    assert "52.1 TFLOP/s" in done.out
+    assert re.search(r" % longer +\n one round trip .* % longer", done.out)
+
+
+@pytest.mark.parametrize(
+    ("here", "unit", "said"),
+    [(7.99, "ns", "243 % longer"), (1.165, "ns", "50 % shorter"), (1.165, "B/s", "50 % slower"),
+     (4.66, "FLOP/s", "100 % faster"), (2.33, "ns", "the same")],
+)  # fmt: skip
+def test_a_time_is_longer_by_a_share_of_the_recorded_one(here, unit, said):
+    """A synchronisation that took 3.4 times as long was 71 % slower."""
+    assert Quantity("a", "a", here, 2.33, unit).difference == said
 
 
 def test_without_a_gpu_or_with_a_simulated_reference_it_says_what_can_be_done(cpugpu, file):

@@ -54,9 +54,10 @@ class Quantity:
 
     @property
     def difference(self) -> str:
-        """Return `31 % slower` or `2.1 % faster`."""
-        share = abs(self.speed - 1)
-        return "the same" if share < 0.0005 else f"{percent(share)} % {'slower' if self.speed < 1 else 'faster'}"
+        """Return `31 % slower` or `2.1 % faster`; of a time its change, `243 % longer`."""
+        change = self.here / self.recorded - 1
+        less, more = ("shorter", "longer") if self.unit == "ns" else ("slower", "faster")
+        return "the same" if abs(change) < 0.0005 else f"{percent(abs(change))} % {less if change < 0 else more}"
 
 
 @dataclass(frozen=True)
