@@ -10,7 +10,7 @@ from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.session.own_workloads import completions
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.repeat import code_sizes
-from cpugpu_tui.session.typed_code import CodeFields, fields_of, request_of
+from cpugpu_tui.session.typed_code import CodeFields, check_use_of_lets, fields_of, request_of
 from cpugpu_tui.store import Store
 from cpugpu_tui.workloads.own_code import own_code
 
@@ -97,6 +97,27 @@ def test_only_plans_with_code_are_read_from_the_history_the_newest_first():
             store.import_run(stream(f"run{number}", plan))
         assert [plan.codes[0].statement for plan in store.code_plans(10)] == ["x @ x", "math.cos(1.0)"]
         assert len(store.code_plans(2)) == 1
+
+
+@pytest.mark.parametrize("codes", [
+    ("own.py:any_named",), ("own.py:wrapped",), ("own.py:unseen",), ("own.py:one", "own.py:two"), ("1", "own.py:two"),
+    ("len(str(k))",), ("[k for _ in 'a']",), ("own.py:one", "eval('k')"), ("math:sin",),
+])  # fmt: skip
+def test_a_parameter_that_one_of_the_codes_may_use_is_no_mistake(tmp_path, monkeypatch, codes):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(KINDS)
+    check_use_of_lets([own_code(each, "", (("k", "3"),)) for each in codes])
+    check_use_of_lets([own_code("own.py:one", "x = k", (("k", "3"),))])
+
+
+KINDS = """
+def one(x): ...
+def two(x, *, k): ...
+def any_named(x, **more): ...
+@changed
+def wrapped(x): ...
+from elsewhere import unseen
+"""
 
 
 # ------------------------------------------------------------------ completions

@@ -122,7 +122,7 @@ def time(given: TimeGiven) -> None:
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.compare.in_turn import Side, code_sides
     from cpugpu_tui.session.own_workloads import OwnWorkloads
-    from cpugpu_tui.session.typed_code import with_names_of_both
+    from cpugpu_tui.session.typed_code import check_use_of_lets, with_names_of_both
 
     check_pair(given)
     words = given.context.meta[COMMAND]
@@ -136,6 +136,7 @@ def time(given: TimeGiven) -> None:
             "--against-variant": given.against_variant, "--on-cpu": given.on_cpu, "--on-gpu": given.on_gpu,
         }  # fmt: skip
         unfit = [name for name, value in pythonic.items() if value]
+        check_place_of_sizes(given.n, words)
         codes = typed_commands(words, given.let or (), given.startup, unfit)
     elif given.on_cpu is not None:
         codes = codes_of_both(given)
@@ -148,6 +149,8 @@ def time(given: TimeGiven) -> None:
             old = other_codes(given, is_command=words is not None)
         else:
             old, commit = codes_of_revision(given, folder)
+        if words is None:
+            check_use_of_lets((codes[0], *old[:1]))
         if given.against_variant is not None:
             codes, old = (tuple(replace(code, is_compiled=name == model.COMPILED) for code in each)
                           for each, name in ((codes, given.variant), (old, given.against_variant)))  # fmt: skip
@@ -319,6 +322,18 @@ def typed_codes(
     if startup is not None:
         raise UsageError("--startup works only with a command.", "Write the command after --.")
     return tuple(own_code(statement, setup, lets, in_place=in_place) for lets in parameters(let))
+
+
+def check_place_of_sizes(sizes: str | None, words: Sequence[str]) -> None:
+    """Check that the sizes of a command that uses {n} do not stand among its own words.
+
+    Raises:
+        UsageError: they do, so there are none.
+    """
+    if sizes is None and any("{n}" in word for word in words):
+        for option in {"--n", "--size"} & {word.partition("=")[0] for word in words}:
+            raise UsageError(f"{option} stands after --, so it is part of the command.",
+                             f"Write options of time before --, for example {option} 16,64 -- {words[0]} ….")  # fmt: skip
 
 
 def typed_commands(

@@ -16,13 +16,13 @@ from itertools import product
 
 from cpugpu_tui.config.hosts import host_of
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.errors import UsageError, home_path
+from cpugpu_tui.errors import UsageError, did_you_mean, home_path
 from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.repeat import let_texts, pair_words
 from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.workloads.code_target import parse_target
-from cpugpu_tui.workloads.own_code import hash_of_file, name_of, needs_size, own_code
-from cpugpu_tui.workloads.python_text import check_name, parsed, quote, reading
+from cpugpu_tui.workloads.own_code import all_names, compiled, hash_of_file, name_of, needs_size, own_code
+from cpugpu_tui.workloads.python_text import arguments_in, check_name, parsed, quote, reading
 
 
 def parameters(lets: Sequence[str], *, is_python: bool = True) -> list[tuple[tuple[str, str], ...]]:
@@ -54,6 +54,33 @@ def split_values(text: str) -> list[str]:
     except UsageError:  # raised again, with its reason, when the code is compiled
         pass
     return [text]
+
+
+def check_use_of_lets(codes: Sequence[OwnCode]) -> None:
+    """Check that at least one of the codes that are timed together uses each parameter, as far as their text tells.
+
+    Raises:
+        UsageError: none of them does; the error is about the first.
+    """
+    for name, value in codes[0].lets:
+        unused = [_unused(code, name, value) for each in codes for code in each.sides or (each,)]
+        if (error := unused[0]) and all(unused):
+            raise error
+
+
+def _unused(code: OwnCode, name: str, value: str) -> UsageError | None:
+    """Return the error of a parameter that Python code cannot use; None if it uses it, or its text does not tell."""
+    parts = compiled(code)
+    used = parts.names | all_names(parts.setup, parts.lets)
+    if name in used or used & {"eval", "exec", "globals", "locals", "vars"} or (code.target and not code.sha256):
+        return None
+    if not code.target:
+        return UsageError(f"The code does not use --let {name}={value}.", f"Use {name} in it, or remove --let {name}.")
+    file, function = code.target
+    if (arguments := arguments_in(_text_of(file), function)) is None or name in arguments:
+        return None
+    takes = f"It takes {', '.join(arguments)}." if arguments else f"It takes none: remove --let {name}."
+    return UsageError(f"{function} takes no argument {name}.", did_you_mean(name, arguments, takes))
 
 
 def with_names_of_both(

@@ -94,11 +94,7 @@ def takes_size(text: bytes, name: str, given: Container[str]) -> bool:
 
     `given` are the arguments that have a value.
     """
-    try:
-        tree = parsed(text)
-    except UsageError:
-        return False
-    functions = {each.name: each for each in tree if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    functions = _functions(text)
     if name not in functions:
         return False
     arguments = functions[name].args
@@ -109,6 +105,23 @@ def takes_size(text: bytes, name: str, given: Container[str]) -> bool:
         missing += [each.arg] if default is None else []
     needed = [each for each in missing if each != DEVICE and each not in given]
     return SIZE in ordinary or ("inputs" in functions and (bool(needed) or not ordinary))
+
+
+def arguments_in(text: str, name: str) -> list[str] | None:
+    """Return the arguments of a file's function; None if its text does not tell, or if it takes any."""
+    function = _functions(text).get(name)
+    if function is None or function.args.kwarg or function.decorator_list:  # a decorator may take other ones
+        return None
+    return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+
+
+def _functions(text: str | bytes) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the functions at the top of a file, by name; nothing if it is no Python."""
+    try:
+        tree = parsed(text)
+    except UsageError:
+        return {}
+    return {each.name: each for each in tree if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
 def check_name(name: object) -> None:

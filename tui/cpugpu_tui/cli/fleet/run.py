@@ -82,6 +82,7 @@ def _codes(given: FleetGiven) -> tuple[OwnCode, ...]:
         UsageError: it stands beside other names, or is no Python.
     """
     from cpugpu_tui.cli.time import typed_codes
+    from cpugpu_tui.session.typed_code import check_use_of_lets
     from cpugpu_tui.workloads.code_target import parse_target
 
     options, names = bool(given.setup or given.let or given.in_place), given.names or []
@@ -89,7 +90,9 @@ def _codes(given: FleetGiven) -> tuple[OwnCode, ...]:
         return ()
     if len(names) != 1:
         raise UsageError("Code is timed alone.", "Name one FILE.py:FUNCTION or expression, and no preset.")
-    return typed_codes(names[0], "\n".join(given.setup or ()), given.let or (), None, in_place=given.in_place)
+    codes = typed_codes(names[0], "\n".join(given.setup or ()), given.let or (), None, in_place=given.in_place)
+    check_use_of_lets(codes[:1])
+    return codes
 
 
 def _in_the_app(theme: str | None, *, mouse: bool) -> Callable[[Fleet, Run], None]:
