@@ -25,6 +25,9 @@ SIZES = "Use whole numbers, for example 16,32,64 or 1:10000:50."
 """Remedy of an invalid size."""
 ONE_SIZE = "Use one whole number, for example 2048, 10M or 2^12."
 
+RANGES = "Use start:stop, for example 16:4096, or start:stop:step, for example 1:10000:50."
+"""Remedy of an empty range."""
+
 FEWEST_IN_RANGE = 5
 """From so many sizes with equal steps on, they are written as a range."""
 
@@ -55,7 +58,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         start, stop, step = (*bounds, 1)[:3]
         if stop <= start:
             raise FieldError("sizes", f"Invalid size {part!r}: stop is not above start.",
-                             "Use start:stop:step, for example 1:10000:50.")  # fmt: skip
+                             RANGES)  # fmt: skip
         if (stop - start) // step > MAX_CASES:
             raise FieldError("sizes", f"{part!r} names more than {MAX_CASES:,} sizes.", "Use a larger step.")
         sizes.update(dict.fromkeys(range(start, stop, step)))
@@ -75,7 +78,7 @@ def search_ends(text: str) -> tuple[int, int] | None:
     start, stop = map(parse_size, map(str.strip, bounds))
     if stop <= start:
         raise FieldError("sizes", f"Invalid size {text!r}: stop is not above start.",
-                         "Use start:stop:step, for example 1:10000:50.")  # fmt: skip
+                         RANGES)  # fmt: skip
     return start, stop
 
 
