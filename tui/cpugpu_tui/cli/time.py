@@ -332,8 +332,8 @@ def check_place_of_sizes(sizes: str | None, words: Sequence[str]) -> None:
     """
     if sizes is None and any("{n}" in word for word in words):
         for option in {"--n", "--size"} & {word.partition("=")[0] for word in words}:
-            raise UsageError(f"{option} stands after --, so it is part of the command.",
-                             f"Write options of time before --, for example {option} 16,64 -- {words[0]} ….")  # fmt: skip
+            remedy = f"Write options of time before --, for example {option} 16,64 -- {words[0]} …."
+            raise UsageError(f"{option} stands after --, so it is part of the command.", remedy)
 
 
 def typed_commands(
