@@ -1,9 +1,13 @@
 """A search reports beside its answer that --max-seconds ended it; a search that finished does not."""
 
+from contextlib import nullcontext
+
+import pytest
 from tests.helpers.app.chart_runs import timed
 
 from cpugpu_tui.api.timing import Result
 from cpugpu_tui.cli.output.tables import state_text, summary
+from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.procfs import hostname
@@ -11,6 +15,7 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.resume import unfinished
 from cpugpu_tui.state.folding import folded
 
 DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
@@ -40,6 +45,16 @@ def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):
     words(cut_short(state))
     lines = summary(state, None)
     assert lines.index(cut_short(state)) > lines.index(answer_lines(state)[0]) == 0
+
+
+@pytest.mark.parametrize(("took_s", "goes_on"), [(4.5, True), (3.0, False)])
+def test_a_search_that_time_cut_short_can_go_on(store, took_s, goes_on):
+    """It was called complete, and offered no command, if all sizes that it had chosen were timed."""
+    events = events_of(LIMITED, took_s=took_s)
+    assert ("Resume: cpugpu-tui run --resume 1" in state_text(folded(events))) is goes_on
+    store.import_run(events)
+    with nullcontext() if goes_on else pytest.raises(UsageError):
+        assert unfinished(store, "r").events[0].run_id == "r"
 
 
 def test_sizes_that_were_not_reached_are_counted(words):

@@ -10,7 +10,7 @@ from cpugpu_tui.analysis.ceilings import clock_sentences
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, SCOPE_WORDS, energy
 from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST, WIDEST_GAP
 from cpugpu_tui.machine.text import REASONS, printable
-from cpugpu_tui.model import ENERGY, RECORDED, Search, work_name
+from cpugpu_tui.model import ENERGY, RECORDED, work_name
 from cpugpu_tui.model.quantities import count_of, joined, percent, share_text, size_text
 from cpugpu_tui.render.answers import (
     Answer,
@@ -39,8 +39,9 @@ from cpugpu_tui.render.receipts import caller_lines, run_receipt
 from cpugpu_tui.render.rows import sweep_name
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.report import bars
-from cpugpu_tui.report.report import SweepReport, covers_starts, sweep_in
+from cpugpu_tui.report.report import covers_starts
 from cpugpu_tui.report.segments import NONE_TIMED, TOO_FEW, Size
+from cpugpu_tui.report.time_limit import wide_brackets
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.folding import once
 from cpugpu_tui.state.row import Row
@@ -233,44 +234,12 @@ def cut_short(run: RunState) -> str:
         return f"{ends[run.status]}: {run.skipped} of {len(run.rows)} cases were not reached." if is_said else ""
     if run.status != "done" or (plan.max_seconds is None and not plan.search.is_survey):
         return ""
-    several, names_brackets = len(run.sweeps) > 1, not plan.beside and _reached_limit(run)
-    wide, skipped = [], 0
-    for sweep, rows in run.sweeps.items():
-        skipped += sum(row.status == "skipped" for row in rows)
-        name = f"{work_name(sweep)} " if several else ""
-        start = sum(case.sweep == sweep for case in plan.cases)
-        brackets = _wide_brackets(sweep_in(run, sweep), plan.search, start) if names_brackets else []
-        wide += [f"{name}{bracket}" for bracket in brackets]
-    parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
+    names = {sweep: f"{work_name(sweep)} " if len(run.sweeps) > 1 else "" for sweep in run.sweeps}
+    wide = [f"{names[sweep]}{WORLDS[key]}{bracket_text(change)}" for sweep, key, change in wide_brackets(run)]
+    parts = [f"{run.skipped} of {len(run.rows)} sizes were not reached"] if run.skipped else []
     named = f"brackets still wide: {', '.join(wide)}"
     parts += [named if len(wide) <= MOST_NAMED else f"{len(wide)} brackets are still wide"] if wide else []
     return f"The time limit ended the search early: {'; '.join(parts)}." if parts else ""
-
-
-LIMIT_REACHED = 0.8
-"""Share of its time limit after which a search leaves out sizes that would take too long."""
-
-
-def _reached_limit(run: RunState) -> bool:
-    """Whether a finished run took about as long as it was allowed to. A search also ends when its sizes are decided."""
-    plan = run.plan
-    of_search = plan.search.limit_s if plan.search is not None else None
-    limits = [each for each in (plan.max_seconds, of_search) if each is not None]
-    if not limits or run.run is None or run.finished is None:
-        return False
-    return run.finished.wall_ns - run.run.wall_ns >= LIMIT_REACHED * 1e9 * min(limits)
-
-
-def _wide_brackets(sweep: SweepReport, search: Search, start: int) -> list[str]:
-    """Return the brackets that a search, begun with `start` sizes, would have narrowed further."""
-    tried = [row.case.size for row in sweep.rows]
-    found = []
-    for key, words in WORLDS.items():
-        most = search.most_cases if key == END_TO_END else min(search.most_cases, start + search.most_steps)
-        judged = sweep.under(key)
-        if len(tried) < most and judged.can_be_narrowed(tried, search.ratio):
-            found.append(f"{words}{bracket_text(max(judged.changes, key=lambda change: change.ratio))}")
-    return found
 
 
 # ------------------------------------------------------------------ answer table

@@ -12,8 +12,9 @@ from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.report.time_limit import wide_brackets
 from cpugpu_tui.session.repeat import repeat_text, why_no_command
-from cpugpu_tui.state.folding import Remaining
+from cpugpu_tui.state.folding import Remaining, folded
 
 if TYPE_CHECKING:
     from cpugpu_tui.state.state import RunState
@@ -97,6 +98,8 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
     started = kept[0]
     assert isinstance(started, model.RunStarted)
     is_cut = run.status != "done" and _goes_on(started)
+    if run.status == "done" and started.plan.search is not None:
+        is_cut = bool(wide_brackets(folded(events)))
     plan_cases = set(started.plan.cases) | set(left.cases)
     missing = any(case.key not in left.settled for case in plan_cases)
     return Unfinished(kept, run) if missing or is_cut else None
@@ -111,7 +114,7 @@ def _goes_on(started: model.RunStarted) -> bool:
 def resume_command(state: RunState) -> str:
     """Return the command that goes on with a run of this machine that ended early; empty if none, see `unfinished`."""
     run = state.run
-    is_early = state.status == "stopped" or (state.status == "done" and state.skipped > 0)
+    is_early = state.status == "stopped" or (state.status == "done" and (state.skipped > 0 or wide_brackets(state)))
     if run is None or run.number is None or not is_early or run.plan.codes:
         return ""
     facts = run.environment

@@ -1,0 +1,50 @@
+"""What the time limit of a crossover search left undone, for the sentence about it and for `run --resume`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cpugpu_tui import model
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.decide.comparison import Change
+from cpugpu_tui.report.report import sweep_in
+from cpugpu_tui.state.folding import once
+from cpugpu_tui.state.state import RunState
+
+LIMIT_REACHED = 0.8
+"""Share of its time limit after which a search leaves out sizes that would take too long."""
+
+
+class WideBracket(NamedTuple):
+    """A bracket that a search would have narrowed further, had it had the time."""
+
+    sweep: model.SweepKey
+    condition: str
+    """`RESIDENT` or `END_TO_END`."""
+    change: Change
+
+
+@once
+def wide_brackets(run: RunState) -> tuple[WideBracket, ...]:
+    """Return the brackets that the time limit of a finished search left wide."""
+    search = run.plan.search
+    if search is None or run.status != "done" or run.plan.beside or not _reached_limit(run, search):
+        return ()
+    found = []
+    for sweep in run.sweeps:
+        report, start = sweep_in(run, sweep), sum(case.sweep == sweep for case in run.plan.cases)
+        tried = [row.case.size for row in report.rows]
+        for key in (RESIDENT, END_TO_END):
+            most = search.most_cases if key == END_TO_END else min(search.most_cases, start + search.most_steps)
+            judged = report.under(key)
+            if len(tried) < most and judged.can_be_narrowed(tried, search.ratio):
+                found.append(WideBracket(sweep, key, max(judged.changes, key=lambda change: change.ratio)))
+    return tuple(found)
+
+
+def _reached_limit(run: RunState, search: model.Search) -> bool:
+    """Whether a finished run took about as long as it was allowed to. A search also ends when its sizes are decided."""
+    limits = [each for each in (run.plan.max_seconds, search.limit_s) if each is not None]
+    if not limits or run.run is None or run.finished is None:
+        return False
+    return run.finished.wall_ns - run.run.wall_ns >= LIMIT_REACHED * 1e9 * min(limits)
