@@ -165,12 +165,13 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False, with_
     if found.kind in (segments.ALL_EQUAL, segments.NOT_DECIDED, segments.NONE_TIMED):
         return "unclear" if found.kind == segments.NOT_DECIDED else found.kind
     if found.kind == segments.NEVER:
-        return f"at no size timed ({_timed_span(found)})"
+        return f"at no size {_that_counts(found)} ({_timed_span(found)})"
     ranges = found.ranges
     own = [part for part in ranges if part.winner == segments.GPU]
     if not own:
         return f"not {ranges_text(found)}"
-    text, between = _ranges_text(found, own, axis, with_bracket=with_bracket), exceptions(found)
+    text = _ranges_text(found, own, axis, with_bracket=with_bracket, timed=_that_counts(found))
+    between = exceptions(found)
     # `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
     is_open = (
         with_above
@@ -217,13 +218,12 @@ def leader(found: Condition) -> str:
     return segments.GPU if segments.GPU in winners else segments.CPU if winners else ""
 
 
-def _ranges_text(found: Condition, own: Sequence[Range], axis: str, *, with_bracket: bool) -> str:
-    """Return the ranges of one device; many are counted."""
+def _ranges_text(found: Condition, own: Sequence[Range], axis: str, *, with_bracket: bool, timed: str = "timed") -> str:
+    """Return the ranges of one device; many are counted. `timed` says which sizes count."""
     if found.kind in (segments.ALWAYS, segments.NEVER):
         span = _timed_span(found)
-        return f"at every size timed ({span})" if "–" in span else f"at {span}, the only size timed"
-    timed = found.timed
-    parts = [_range_text(part, timed, axis, with_bracket=with_bracket) for part in own]
+        return f"at every size {timed} ({span})" if "–" in span else f"at {span}, the only size {timed}"
+    parts = [_range_text(part, found.timed, axis, with_bracket=with_bracket) for part in own]
     if len(parts) > MOST_NAMED:
         return f"in {len(parts)} ranges, the last {parts[-1]}"
     return joined(parts)
@@ -253,6 +253,12 @@ def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: 
     lower = end(part.start, sign, part.first, "" if is_last else axis) if has_lower else ""
     upper = end(part.end, "=", part.last, axis if is_last else "") if has_upper else ""
     return " ".join(filter(None, (lower and f"from {lower}", upper and f"{'to' if lower else 'up to'} {upper}")))
+
+
+def _that_counts(found: Condition) -> str:
+    """Return which sizes count in a table: those without a free core, which a sentence lists, were timed, too."""
+    has_starved = any(size.reason == segments.NO_CORE for size in found.sizes)
+    return "timed with free cores" if has_starved else "timed"
 
 
 def _timed_span(found: Condition) -> str:
