@@ -55,8 +55,8 @@ def history(given: HistoryGiven) -> None:
         return
 
     with reading(given.database, must_exist="database" in opt.typed(given.context)) as store:
-        # All that match are counted, not only those that are shown.
-        matching = store.runs(None if text or tag else limit, text=text, tags=tag or ())
+        # One more tells whether there are more. Counting all that match would read each of them, in 10,000 runs 0.1 s.
+        matching = store.runs(limit + 1, text=text, tags=tag or ())
         runs = matching[:limit]
         total, size = store.count(), store.size_bytes
         results: dict[int, Outcome] = {}
@@ -78,9 +78,10 @@ def history(given: HistoryGiven) -> None:
     if not total:
         tell(f"No runs yet. Start one with `{with_database('cpugpu-tui run')}`.")
     elif text or tag:
-        match = "matches" if len(matching) == 1 else "match"
-        more = f", showing the newest {limit:,}" if len(matching) > limit else ""
-        tell(f"{len(matching):,} of {count_of(total, 'run')} {match}{more}. Database: {store.path}, {megabytes(size)}.")
+        which = f"{len(runs):,} of {count_of(total, 'run')} {'matches' if len(runs) == 1 else 'match'}"
+        if len(matching) > limit:
+            which = f"The newest {limit:,} that match, of {count_of(total, 'run')} in all"
+        tell(f"{which}. Database: {store.path}, {megabytes(size)}.")
     else:
         newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
         tell(f"{newest}{count_of(total, 'run')}. Database: {store.path}, {megabytes(size)}.")
