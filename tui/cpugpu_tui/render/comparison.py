@@ -31,9 +31,9 @@ SHORT_WORDS = {compare.UNDECIDED: "unclear", compare.SAME: "same", compare.FASTE
 """Verdicts in at most seven cells. Too few runs have no word there, because the title mentions them."""
 
 
-def percent_text(ratio: float) -> str:
-    """Return a ratio of times as a change: `+10.2 %`, `0.0 %`; as a factor outside 0.5 to 2, `2.34×`."""
-    if not 0.5 < ratio < 2:
+def percent_text(ratio: float, *others: float) -> str:
+    """Return a ratio of times: `+10.2 %`, `0.0 %`; `2.34×` if it, or the other end of an interval, is not in 0.5–2."""
+    if not all(0.5 < each < 2 for each in (ratio, *others)):
         return factor(ratio)
     percent = round(100 * (ratio - 1), 1)
     return f"{percent:+.1f} %" if percent else "0.0 %"
@@ -43,7 +43,7 @@ def interval_text(change: Change) -> str:
     """Return `+7.1 % to +13.4 %`; a dash without an interval."""
     if change.low is None or change.high is None:
         return "–"
-    return f"{percent_text(change.low)} to {percent_text(change.high)}"
+    return f"{percent_text(change.low, change.high)} to {percent_text(change.high, change.low)}"
 
 
 def judged_text(judged: compare.Judged) -> str:
@@ -131,7 +131,8 @@ def cells(each: compare.Judged) -> dict[str, str]:
     count = f"{each.change.base_runs} vs {each.change.new_runs}"
     found |= {RUNS: count_of(each.change.base_runs, "pair") if each.change.is_duet else count}
     if each.change.low is not None and each.change.high is not None:
-        found |= {AT_LEAST: percent_text(each.change.low), AT_MOST: percent_text(each.change.high)}
+        low, high = each.change.low, each.change.high
+        found |= {AT_LEAST: percent_text(low, high), AT_MOST: percent_text(high, low)}
     return found
 
 
