@@ -221,7 +221,7 @@ class Given:
     band: Annotated[str | None, option(
         "PERCENT", "When runs are compared, differences up to this size get the verdict SAME. A single value such as "
         "2% is used for both latency and kernel time.", env="CPUGPU_BAND",
-        usual="latency=2%,kernel-time=0.5%; between Pythons latency=0.7%",
+        usual="latency=2%,kernel-time=0.5%; between two codes or Pythons timed in turn latency=0.7%",
     )] = None  # fmt: skip
     max_slowdown: Annotated[str, option(
         "PERCENT", "How much slower than the baseline a case may be: one limit such as 5%, or two limits, "
