@@ -16,6 +16,7 @@ from cpugpu_tui.cli.fleet.health import Gauge, metrics_text
 from cpugpu_tui.compare.cards import Quantity
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import Simulation
+from cpugpu_tui.render.gpus import SIMULATED
 from cpugpu_tui.session.fleet_state import DONE, HostChanged
 from cpugpu_tui.state.reference import packed, recorded
 from cpugpu_tui.timing.channel import CallEmitter, Control
@@ -101,6 +102,7 @@ def test_a_slow_link_is_named_with_the_cause_that_the_driver_read(cpugpu, file):
 
 def test_another_model_is_shown_but_not_judged(cpugpu):
     done = cpugpu.here("machine", "--beside", "h100", "--simulate", "default", code=EXIT_OK)
+    assert done.out.startswith(SIMULATED)
     assert "They are different models, so no difference is judged." in done.out
     assert re.search(r" % longer +\n one round trip .* % longer", done.out)
 

@@ -8,6 +8,7 @@ import pytest
 
 from cpugpu_tui.cli.running import reference
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.render.gpus import SIMULATED
 from cpugpu_tui.state.reference import read, shipped
 from cpugpu_tui.workloads import PRESETS
 
@@ -28,6 +29,7 @@ def held(path):
 def test_each_size_is_timed_in_three_starts_that_differ(cpugpu, tmp_path):
     path = tmp_path / "gpu.json.gz"
     made = cpugpu.here("reference", "make", "-o", path, "--simulate", "gpu_start=0.1", code=EXIT_OK)
+    assert made.out.startswith(SIMULATED)
     found = held(path)
     assert (found["gpu"], found["starts"], found["simulated"]) == ("simulated GPU", 3, True)
     sizes = [case[2] for case in found["cases"] if case[0] == "matmul"]

@@ -144,6 +144,7 @@ def _beside(given: MachineGiven, name: str) -> int:
     """Measure the GPUs of this machine, print each beside that of a reference, and return the exit code."""
     from cpugpu_tui.cli.running.options import RunOptions, found_python
     from cpugpu_tui.compare.cards import DriverReadings, beside_card
+    from cpugpu_tui.render.gpus import SIMULATED
     from cpugpu_tui.state.reference import find_for
 
     reference = find_for(name, is_simulated=given.simulation is not None).reference
@@ -158,6 +159,8 @@ def _beside(given: MachineGiven, name: str) -> int:
     driver = DriverReadings()
     ceilings, state, code = measured(options, wanted, given.simulation, driver.see)
     gpus = {device.name: device for device in state.gpus}
+    if ceilings and given.simulation is not None and not given.json:
+        tell(SIMULATED)
     for each in ceilings:
         card = beside_card(each, driver.of(gpus[each.device].uuid), reference)
         if given.json:

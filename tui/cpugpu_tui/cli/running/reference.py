@@ -159,6 +159,7 @@ def made_by() -> str:
 def _say(states: Sequence[RunState], ceilings: model.Ceilings | None, out: Path) -> int:
     """Print what was written and what is missing, and return the exit code."""
     from cpugpu_tui.cli.output.printing import plain, tell
+    from cpugpu_tui.render.gpus import SIMULATED
 
     if not states:
         print_notice("Nothing was timed, so no file was written. Allow more time with --max-seconds.")
@@ -169,6 +170,8 @@ def _say(states: Sequence[RunState], ceilings: model.Ceilings | None, out: Path)
     lacking += [f"{count_of(STARTS - len(states), 'start')} of {STARTS}"] if len(states) < STARTS else []
     fewer = sum(row.status != "ok" for state in states[1:] for row in state.rows.values())
     lacking += [f"{count_of(fewer, 'size')} in a later start"] if fewer else []
+    if states[0].simulated:
+        tell(SIMULATED)
     tell(plain(f"{out}: {count_of(sizes, 'size')} in {count_of(len(states), 'start')}, {out.stat().st_size:,} bytes."))
     if lacking:
         print_notice(f"Missing: {', '.join(lacking)}.")
