@@ -7,6 +7,7 @@ import pytest
 from tests.helpers.app.saved_runs import stream
 
 from cpugpu_tui.config.parsing import FieldError
+from cpugpu_tui.model import typed_name
 from cpugpu_tui.session.own_workloads import completions
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.repeat import code_sizes
@@ -41,6 +42,13 @@ def test_a_file_is_named_by_its_path_where_its_name_means_another_one(tmp_path, 
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     assert fields_of(plan, "64") == CodeFields(f"{tmp_path}/own.py:f", sizes="64")
+
+
+def test_codes_that_share_a_statement_are_named_with_their_parameters():
+    """Two notes about `x * k` did not say which k."""
+    for lets, names in (("k=2,3", ["x * k (k = 2)", "x * k (k = 3)"]), ("k=2", ["x * k"])):
+        codes = plan_of(CodeFields("x * k", "x = torch.rand(n)", "64", lets)).codes
+        assert [typed_name(code.name, codes) for code in codes] == names
 
 
 FUNCTIONS = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
 
@@ -252,9 +252,16 @@ class Plan:
         return self if self.max_seconds is None else replace(self, max_seconds=max(LEAST_LEFT_S, left_s))
 
 
-def typed_name(workload: str, codes: Iterable[OwnCode]) -> str:
-    """Return what a person calls a workload: typed code by its statement, others by their name."""
-    return next((code.statement for code in codes if code.name == workload), workload)
+def typed_name(workload: str, codes: Sequence[OwnCode]) -> str:
+    """Return what a person calls a workload: typed code by its statement, others by their name.
+
+    Parameters are added where several codes share the statement: `x ** k (k = 2)`.
+    """
+    if (code := next((each for each in codes if each.name == workload), None)) is None:
+        return workload
+    is_shared = sum(each.statement == code.statement for each in codes) > 1
+    lets = ", ".join(f"{name} = {value}" for name, value in code.lets if is_shared)
+    return f"{code.statement} ({lets})" if lets else code.statement
 
 
 def names_apart(new: OwnCode, old: OwnCode) -> tuple[str, str]:
