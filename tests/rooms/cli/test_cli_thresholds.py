@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -65,6 +66,15 @@ def test_workloads_and_code_are_measured_together(measured, words):
         ("matmul", True), ("matmul", False), ("gemm", True), ("gemm", False)
     ]  # fmt: skip
     words([line for line in done.out.splitlines() if line.strip()])
+
+
+@pytest.mark.usefixtures("agents_here")
+def test_the_command_that_closes_the_gaps_of_a_few_sizes_is_named_and_works(cpugpu, tmp_path):
+    few = tmp_path / "few.json"
+    cpugpu.here("run", "matmul", "--size", "16,256,2048", "--rounds", "5", *STEADY, code=errors.EXIT_OK)
+    made = cpugpu.here("thresholds", "make", "--run", "latest", "--out", few, code=errors.EXIT_OK)
+    command = made.err.split("To time sizes in its gaps: `cpugpu-tui ")[1].partition("`")[0]
+    assert "Every threshold answers" in cpugpu.here(*shlex.split(command), code=errors.EXIT_OK).err
 
 
 def test_a_saved_run_gives_the_same_file(file, cpugpu, words):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 from cpugpu_tui.analysis.regret import LEAST_ANSWERED, NARROW, answered
 from cpugpu_tui.cli.output.printing import plain, tell
@@ -22,7 +24,7 @@ from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.export.threshold_ranges import points_of
 from cpugpu_tui.export.thresholds import named, operation_of, operations, require_machine
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import Case, Found, OwnCode, Plan, SweepKey, typed_name, work_name
+from cpugpu_tui.model import Case, Found, OwnCode, Plan, Simulation, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import joined, share_text, size_text
 from cpugpu_tui.render.crossover_words import span_text
 from cpugpu_tui.render.gpus import SIMULATED
@@ -30,9 +32,10 @@ from cpugpu_tui.session.endings import error_of
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.repeat import code_words, option_words, simulation_text
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.thresholds import CPU, FACTS, GPU, Part, Thresholds, this_machine
+from cpugpu_tui.thresholds import CPU, FACTS, GPU, Part, Threshold, Thresholds, this_machine
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads import presets
 
@@ -212,6 +215,24 @@ def coverage(thresholds: Thresholds) -> str:
     names = [f"{named(each)} {share_text(shares[each])}" for each in low[:MOST_FAILURES]]
     names += [f"{len(low) - MOST_FAILURES} more"] if len(low) > MOST_FAILURES else []
     return f"{len(low)} of {len(shares)} thresholds answer less than {most} of their range: {joined(names)}."
+
+
+def adding(
+    each: Threshold,
+    code: OwnCode | None,
+    out: Path,
+    workloads: Sequence[Path] = (),
+    simulation: Simulation | None = None,
+) -> str:
+    """Return the command that adds sizes to a threshold of a file."""
+    options = {
+        "--n": f"{each.timed[0]}:{each.timed[-1]}", "--variant": each.variant.removeprefix("default"),
+        "--dtype": each.dtype.removeprefix("float32"), "--threads": each.threads,
+        "--workloads": list(map(str, workloads)), "--simulate": simulation and simulation_text(simulation),
+        "--out": out, "--add": True,
+    }  # fmt: skip
+    words = ("make", *(code_words([code]) if code else [each.operation]), *option_words(options))
+    return f"`cpugpu-tui thresholds {shlex.join(words)}`"
 
 
 def print_machine(thresholds: Thresholds) -> None:

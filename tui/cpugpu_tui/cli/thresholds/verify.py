@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -62,10 +61,9 @@ def verify(given: VerifyGiven) -> None:
     """
     from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, Regret
     from cpugpu_tui.cli.running.options import with_own
-    from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, print_mark, run_plan, subjects
+    from cpugpu_tui.cli.thresholds.measuring import adding, check_here, coverage, print_mark, run_plan, subjects
     from cpugpu_tui.export import thresholds as files
     from cpugpu_tui.session.own_workloads import OwnWorkloads
-    from cpugpu_tui.session.repeat import code_words, option_words
 
     thresholds = files.read(given.file)
     words, codes = subjects(given.names or (), given.setup or (), given.let or (), in_place=given.in_place)
@@ -107,14 +105,7 @@ def verify(given: VerifyGiven) -> None:
     def again(threshold: Threshold) -> str:
         """Return the command that adds sizes to a threshold."""
         code = by_operation.get(threshold.operation)
-        options = {
-            "--n": f"{threshold.timed[0]}:{threshold.timed[-1]}",
-            "--variant": threshold.variant.removeprefix("default"),
-            "--dtype": threshold.dtype.removeprefix("float32"), "--threads": threshold.threads,
-            "--workloads": list(map(str, given.workloads or ())), "--out": given.file, "--add": True,
-        }  # fmt: skip
-        words = ("make", *(code_words([code]) if code else [threshold.operation]), *option_words(options))
-        return f"`cpugpu-tui thresholds {shlex.join(words)}`"
+        return adding(threshold, code, given.file, given.workloads or ())
 
     for threshold, each in failed.items():
         print_notice(f"{_failure(threshold, each)} Measure more sizes of it on an idle machine: {again(threshold)}.")
