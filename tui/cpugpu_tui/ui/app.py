@@ -390,7 +390,7 @@ class CpuGpuApp(Shell[AppResult]):
 
     def _leave(self, code: int) -> None:
         run = self.state.own.run
-        self.bridge.backend.leave()
+        self.bridge.leave()
         self.set_terminal_title("")
         number = run.run.number if run.run is not None else None
         self.exit(AppResult(run, number, self.state.notice, code), return_code=code)

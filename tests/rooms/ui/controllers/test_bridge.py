@@ -1,7 +1,9 @@
 """What the bridge passes from the threads of a run to the app."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from tests.helpers.app.fake_run import FakeBackend
 from tests.helpers.runs.scripted import ScriptedAgents, dies_at, well
 from textual.message import Message
@@ -10,7 +12,7 @@ from cpugpu_tui.model import RunFinished, RunStarted, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.ui.live import messages
-from cpugpu_tui.ui.live.bridge import Bridge
+from cpugpu_tui.ui.live.bridge import Bridge, DisturbingError
 
 
 class ReadingBackend(FakeBackend):
@@ -68,6 +70,17 @@ def test_each_reading_reaches_the_app_once_and_in_order_also_while_a_run_waits_f
     assert len(times) == 16, "one at the start, seven in each run, one after them"
     assert sum(isinstance(event, RunStarted) for event in seen) == 2
     assert sum(isinstance(event, RunFinished) for event in seen) == 2
+
+
+@pytest.mark.parametrize("asks", ["history", "survey", "search_python"])
+def test_no_thread_waits_for_an_app_that_ended_before_it_was_open(asks):
+    """Beside eight busy processes, an app that was left at once with its history opening never ended."""
+    bridge = Bridge(FakeBackend(), lambda _message: True)
+    with ThreadPoolExecutor() as threads:
+        waits = threads.submit(getattr(bridge, asks))
+        bridge.leave()
+        with pytest.raises(DisturbingError):
+            waits.result(timeout=60)
 
 
 def test_no_reading_replaces_another_in_the_apps_queue():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ from cpugpu_tui.compare.in_turn import Played, Side, duet_plan
 from cpugpu_tui.compare.in_turn import play as play_duet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.export import target
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -180,9 +180,9 @@ def _tell(request: GateRequest, report: GateReport, *, as_json: bool, duet: Play
 
 def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:
     """Judge this interpreter against another one in a duet, and return the exit code."""
-    if os.sep not in against and shutil.which(against) is None:
+    if "/" not in against and shutil.which(against) is None and not Path(against).exists():
         raise errors.UsageError(
-            f"Interpreter {against!r} not found.",
+            f"Interpreter {printable(against)!r} not found.",
             "Give the path of a Python that has torch. To compare with a baseline, use --baseline.",
         )
     sides = [Side(python, python) for python in (against, options.python or sys.executable)]

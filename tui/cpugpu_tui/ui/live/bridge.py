@@ -49,7 +49,7 @@ class Bridge:
         """Peak rates that the runs of the series measured."""
         self._opened = threading.Event()
         """Set once everything is open. Keys work from the first frame, so a run may be requested before that."""
-        self._stop = self._killed = self._paused = self._leaving = False
+        self._stop = self._killed = self._paused = self._leaving = self._ended = False
         self._is_writable = True
         """Whether the history was writable at the last check."""
         self.repeat_number = 1
@@ -85,7 +85,7 @@ class Bridge:
 
     def survey(self) -> None:
         """Ask an agent for all devices. Runs on the worker thread `survey`."""
-        self._opened.wait()
+        self._wait_until_open()
         try:
             found = self.backend.survey()
         except CpuGpuError as error:
@@ -96,14 +96,14 @@ class Bridge:
 
     def search_python(self) -> None:
         """Look for an interpreter that can do more than that of the agents. Runs on the worker thread `search`."""
-        self._opened.wait()
+        self._wait_until_open()
         with self._searching:
             found = self.backend.better_python(lambda: self._begun)
         self._post(messages.InterpreterFound(found, is_complete=not self._begun))
 
     def use_python(self, python: str) -> None:
         """Switch to another interpreter, unless a run has begun. Runs on the worker thread `search`."""
-        self._opened.wait()
+        self._wait_until_open()
         with self._searching:
             if self._begun:
                 return
@@ -209,9 +209,19 @@ class Bridge:
             self._post(messages.EarlierKnown(self.backend.earlier()))
             self._post(messages.SeriesEnded())
 
+    def _wait_until_open(self) -> None:
+        """Wait until everything is open.
+
+        Raises:
+            DisturbingError: the app ended before.
+        """
+        self._opened.wait()
+        if self._ended:
+            raise DisturbingError("The app ends.", "Start it again.")
+
     def _wait_for_quiet(self) -> None:
         """Wait until everything is open and no thread reads the history, tries interpreters or asks for devices."""
-        self._opened.wait()
+        self._wait_until_open()
         with self._reading, self._searching:
             pass
         self.backend.end_survey()
@@ -223,7 +233,7 @@ class Bridge:
         Raises:
             DisturbingError: a run has begun.
         """
-        self._opened.wait()
+        self._wait_until_open()
         with self._reading:
             if self._begun:
                 raise DisturbingError("A run is in progress.", "Wait until it ends.")
@@ -231,7 +241,7 @@ class Bridge:
 
     def history(self) -> SavedRuns:
         """Wait until the history is open, then return its saved runs."""
-        self._opened.wait()
+        self._wait_until_open()
         return self.backend.history
 
     def _prepare(self) -> None:
@@ -312,6 +322,12 @@ class Bridge:
             self._leaving = self._leaving or leaving
         if session is not None:
             session.kill()
+
+    def leave(self) -> None:
+        """Let go the agents, and threads that wait for `open`: an app that ended at once never opened, and hung."""
+        self._ended = not self._opened.is_set()
+        self._opened.set()
+        self.backend.leave()
 
     def pause(self) -> None:
         """Pause the run between half-rounds, or the next one before it begins."""
