@@ -71,10 +71,14 @@ def test_a_search_discards_a_quarter_of_a_block_unless_the_clock_settled_in_it(i
     assert called == calls
 
 
-def test_copies_of_large_cases_get_rounds_enough_for_an_interval():
-    """A copy of 80 ms beside calls of 0.1 ms was timed once, and the crossover with copies stayed open."""
+@pytest.mark.parametrize(("search", "rounds"), [(model.Search(), 8), (None, 3)])
+def test_copies_of_large_cases_get_rounds_enough_for_a_winner(search, rounds):
+    """A copy of 80 ms beside calls of 0.1 ms was timed once, and the crossover with copies stayed open.
+
+    Outside searches, 55 of 142 sizes of a sweep on an H200 had one or two rounds with copies, and no winner.
+    """
     plan, recorder = plan_of(64, 1024, metrics=(model.LATENCY, model.END_TO_END), max_rounds=40), Recorder()
-    plan = replace(plan, search=model.Search(), budget_s=2.0)
+    plan = replace(plan, search=search, budget_s=2.0)
     machine = SpiedMachine(plan, recorder)
     timer: Any = machine.timer("cuda:0")
     counts = []
@@ -88,24 +92,8 @@ def test_copies_of_large_cases_get_rounds_enough_for_an_interval():
     run = DeviceRun(timer, timer.load(plan.cases[0], None), 1e5, calls=20, blocks=3, rounds=6, max_rounds=20,
                     estimate_ns=1e5)  # fmt: skip
     taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 13)]
-    assert sum(model.PAGEABLE in samples for samples in taken) == 8
+    assert sum(model.PAGEABLE in samples for samples in taken) == rounds
     assert max(counts[2:]) == 1, "one call a round once they are known to be long"
-
-
-def test_a_winner_with_copies_has_its_rounds_outside_a_search():
-    """On an H200 55 of 142 sizes of a sweep had one or two rounds with copies, and no winner."""
-    plan = plan_of(64, 1024, metrics=(model.LATENCY, model.END_TO_END), max_rounds=40)
-    machine = SpiedMachine(plan, Recorder())
-    timer: Any = machine.timer("cuda:0")
-
-    def copied(op, count, *, pinned):
-        machine.clock.advance(500e6)
-        return {model.PINNED if pinned else model.PAGEABLE: (500e6,)}
-
-    timer.end_to_end = copied
-    run = DeviceRun(timer, timer.load(plan.cases[0], None), 1e5, calls=20, blocks=5, rounds=8, max_rounds=8)
-    taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 9)]
-    assert [model.PAGEABLE in samples for samples in taken] == [True] * 3 + [False] * 5
 
 
 def test_a_search_takes_pinned_copies_in_its_first_rounds():
