@@ -82,7 +82,8 @@ def test_what_was_meant_by_the_words_is_named(words, remedy, cpugpu):
      ("export a.json", "To write a file, use --out a.json."),
      ("history --filter n_>100", "Write it without spaces, for example n>1000."),
      ("history --filter n_>=_100", "Invalid condition '>='."),
-     ("gate --against main", "To compare with a baseline, use --baseline.")],
+     ("gate --against main", "Interpreter 'main' not found. Give the path of a Python that has torch. To compare with "
+                             "a baseline, use --baseline.")],
 )  # fmt: skip
 def test_what_was_meant_by_the_words_about_saved_runs_is_named(words, remedy, one):
     assert remedy in refused(one, *(word.replace("_", " ") for word in words.split()))

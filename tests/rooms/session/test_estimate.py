@@ -95,6 +95,7 @@ def test_launches_count_where_they_take_most_of_a_call():
     plan = build_plan(PlanRequest(("jacobian",), sizes="1000", variant="loop"))
     found = estimate(plan, 1, (CPU, GPU), NOTHING_EARLIER, CARDS)
     assert found.seconds > 2 * 11 * 400_000 * (2e-6 + 5e-6), "of CPU and GPU, at least two calls of each"
+    assert found.most_seconds is None
 
 
 def test_a_time_from_both_sources_names_both(words):

@@ -101,8 +101,8 @@ def _published(points: Sequence[TimedCase]) -> list[TimedCase]:
 
 
 def _p1_millisecond(numbers: Numbers) -> Judgement:
-    large = next(iter(_published(numbers.sweep("matmul", "default"))[-1:]), None)
-    if large is None or large.size < P1_LARGE:
+    points = _published(numbers.sweep("matmul", "default"))
+    if not points or (large := points[-1]).size < P1_LARGE:
         return unmeasured(f"matmul at {named(MATMUL_AXIS, '=', 9_951)}")
     found_ns, printed_ns = large.gpu_ns[model.LATENCY], large.gpu_ns.get(model.AS_WRITTEN)
     text = f"{time_text(found_ns)} at {named(MATMUL_AXIS, '=', large.size)}."

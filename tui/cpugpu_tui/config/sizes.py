@@ -57,8 +57,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
             raise FieldError("sizes", f"Invalid size {part!r}: too many parts.", "Use start:stop or start:stop:step.")
         start, stop, step = (*bounds, 1)[:3]
         if stop <= start:
-            raise FieldError("sizes", f"Invalid size {part!r}: stop is not above start.",
-                             RANGES)  # fmt: skip
+            raise FieldError("sizes", f"Invalid size {part!r}: stop is not above start.", RANGES)
         if (stop - start) // step > MAX_CASES:
             raise FieldError("sizes", f"{part!r} names more than {MAX_CASES:,} sizes.", "Use a larger step.")
         sizes.update(dict.fromkeys(range(start, stop, step)))
@@ -77,8 +76,7 @@ def search_ends(text: str) -> tuple[int, int] | None:
         return None
     start, stop = map(parse_size, map(str.strip, bounds))
     if stop <= start:
-        raise FieldError("sizes", f"Invalid size {text!r}: stop is not above start.",
-                         RANGES)  # fmt: skip
+        raise FieldError("sizes", f"Invalid size {text!r}: stop is not above start.", RANGES)
     return start, stop
 
 
