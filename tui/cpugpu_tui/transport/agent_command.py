@@ -110,6 +110,17 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
     if python is None:
         # -P keeps a stray torch.py in the current folder from being imported.
         return [sys.executable, "-P", "-m", "cpugpu_tui.agent"], ()
+    found = interpreter_of(python)
+    descriptor = launchers.open_agent_zip()
+    return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)
+
+
+def interpreter_of(python: str) -> str:
+    """Return the path of an interpreter.
+
+    Raises:
+        UsageError: it does not exist.
+    """
     path = home_path(python)
     found = shutil.which(path)
     if found is None:
@@ -117,8 +128,7 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
         unfit = f"is {kind}, and not executable" if kind == "a file" else f"is {kind}"
         trouble = unfit if kind else "not found"
         raise UsageError(f"Interpreter {printable(python)!r} {trouble}.", "Give the path of a Python that has torch.")
-    descriptor = launchers.open_agent_zip()
-    return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)
+    return found
 
 
 # ------------------------------------------------------------------ host failure

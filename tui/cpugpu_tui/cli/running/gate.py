@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -23,7 +22,6 @@ from cpugpu_tui.compare.in_turn import Played, Side, duet_plan
 from cpugpu_tui.compare.in_turn import play as play_duet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.export import target
-from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -32,6 +30,7 @@ from cpugpu_tui.session.repeat import case_words
 from cpugpu_tui.session.request import check_settings
 from cpugpu_tui.state.folding import MeasuredRun
 from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.transport.agent_command import interpreter_of
 from cpugpu_tui.transport.agent_pool import Agents
 
 LIMITS: Mapping[str, float] = dict.fromkeys(BANDS, 0.05)
@@ -180,11 +179,12 @@ def _tell(request: GateRequest, report: GateReport, *, as_json: bool, duet: Play
 
 def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:
     """Judge this interpreter against another one in a duet, and return the exit code."""
-    if "/" not in against and shutil.which(against) is None and not Path(against).exists():
-        raise errors.UsageError(
-            f"Interpreter {printable(against)!r} not found.",
-            "Give the path of a Python that has torch. To compare with a baseline, use --baseline.",
-        )
+    if "/" not in against and not Path(against).exists():  # perhaps the name of a baseline
+        try:
+            interpreter_of(against)
+        except errors.UsageError as error:
+            remedy = f"{error.remedy} To compare with a baseline, use --baseline."
+            raise errors.UsageError(error.message, remedy) from None
     sides = [Side(python, python) for python in (against, options.python or sys.executable)]
     asked = PlanRequest(
         request.names or ("quick",), simulation=request.simulation, case_timeout_s=request.case_timeout_s
