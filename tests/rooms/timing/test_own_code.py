@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import RunFinished
+from cpugpu_tui.timing import own_code
 from cpugpu_tui.timing.channel import LineEmitter
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.timers import CaseError
@@ -247,3 +248,33 @@ def test_a_forked_copy_of_the_agent_writes_nothing_into_its_stream():
     os.close(writing)
     assert os.read(reading, 100) == b""
     os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("code", "threads", "used", "is_refused"),
+    [
+        ("x @ x", 1, (2, 2, 2, 2, 2), True),
+        ("x @ x", 1, (2, 2, 1), False),  # threads of the call before spun for a while
+        ("x @ x", 2, (2,), False),
+        ("x @ x", None, (), False),
+        ("torch.from_numpy(x).sum()", 1, (), False),
+    ],
+)
+def test_code_without_torch_that_uses_more_threads_than_asked_is_refused(monkeypatch, code, threads, used, is_refused):
+    clock = [0]
+    spent = iter([each for cores in used for each in (0, cores * own_code.LOOK_NS)])
+
+    def step_clock():
+        clock[0] += own_code.LOOK_NS / 2
+        return clock[0]
+
+    monkeypatch.setattr(own_code, "perf_counter_ns", step_clock)
+    monkeypatch.setattr(own_code, "process_time_ns", lambda: next(spent))
+    op = operation_of(typed_workload(code, "x = np.random.rand(n, n)"), 8, threads=threads)
+    op.runs_torch = code.startswith("torch")
+    if is_refused:
+        with pytest.raises(CaseError, match=r"used 2\.0 CPU threads, where --threads asks for 1"):
+            own_code.require_threads(op)
+    else:
+        own_code.require_threads(op)
+    assert next(spent, None) is None

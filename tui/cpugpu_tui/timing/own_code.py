@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from importlib.util import find_spec
+from time import perf_counter_ns, process_time_ns
 from types import CoroutineType, GeneratorType
 from typing import Any
 
@@ -27,6 +28,9 @@ from cpugpu_tui.workloads.own_code import place_of
 
 MOST_TRIED_FLOPS = 1e10
 """Largest call that is tried out for a simulated machine, FLOPs: six calls of 0.2 s on two cores."""
+
+LOOKS, LOOK_NS = 5, 20e6
+"""How often, and for how long, the threads of code without torch are counted, ns."""
 
 SAMPLED = 4096
 """Numbers of a result that are kept to be compared with those of later calls."""
@@ -114,6 +118,27 @@ def examine(
         peak_bytes=peak.get("gpu"), peak_host_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         sets_default_device=workload.makes_tensors, not_compared="it draws random numbers" if workload.draws else "",
     )  # fmt: skip
+
+
+def require_threads(op: Operation) -> None:
+    """Check that code without torch keeps to the threads that were asked for: torch's setting is not known to it.
+
+    Raises:
+        CaseError: `refused`: it uses more.
+    """
+    asked = op.case.threads
+    if not asked or op.runs_torch:
+        return
+    for _ in range(LOOKS):  # idle threads of OpenBLAS spin for 30 ms after their last work
+        began_ns, used_ns = perf_counter_ns(), process_time_ns()
+        while (elapsed_ns := perf_counter_ns() - began_ns) < LOOK_NS:
+            for _ in op.spans(1):
+                op.step(*op.inputs)
+        used = (process_time_ns() - used_ns) / elapsed_ns
+        if used <= asked + 0.5:
+            return
+    raise refused(f"The code used {used:.1f} CPU threads, where --threads asks for {asked}.",
+                  "Set OMP_NUM_THREADS; NumPy and SciPy obey --threads if threadpoolctl is installed.")  # fmt: skip
 
 
 def try_out(case: Case, device: str, tried: CodeTraced | None) -> CodeTraced | None:

@@ -21,7 +21,7 @@ from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.device_readings import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.host_watch import HostWatch
-from cpugpu_tui.timing.own_code import check_later_call, examine, raised_by
+from cpugpu_tui.timing.own_code import check_later_call, examine, raised_by, require_threads
 from cpugpu_tui.timing.own_lines import profile_lines
 from cpugpu_tui.timing.result_check import check_results, check_sides, examine_side
 from cpugpu_tui.timing.timers import Announce, CaseError, Gauge, Singles, Stopwatch, Timer, Watch, Watcher, unannounced
@@ -199,12 +199,17 @@ class TorchMachine:
         Raises:
             CaseError: `refused`: its times would be wrong.
         """
+        wait = synchronizer(device)
         if isinstance(operation.workload, TwoImplementations):
-            wait = synchronizer(device)
-            return examine_side(operation, operation.workload, device, wait, self._before_code)
-        if not isinstance(operation.workload, CodeWorkload):
+            traced = examine_side(operation, operation.workload, device, wait, self._before_code)
+        elif isinstance(operation.workload, CodeWorkload):
+            traced = examine(operation, operation.workload, device, wait, self._before_code)
+        else:
             return None
-        return examine(operation, operation.workload, device, synchronizer(device), self._before_code)
+        operation.runs_torch = traced.operators > 0
+        if device == "cpu":
+            require_threads(operation)
+        return traced
 
     def compile(self, operation: Operation, device: str, announce: Announce = unannounced) -> model.CodeCompiled:
         """Replace the step of an operation by its compiled form.

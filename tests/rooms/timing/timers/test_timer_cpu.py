@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests.helpers.runs.typed_code import typed_workload
+from threadpoolctl import threadpool_info
 
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SYNCED, Case, Device
 from cpugpu_tui.timing.timers.cpu import CpuTimer
@@ -157,3 +159,36 @@ def test_denormals_are_named_where_they_are_not_flushed():
         assert timer.ready(op, 1).marks == ()
     finally:
         torch.set_flush_denormal(False)
+
+
+class Buffer:
+    """Memory whose flushes record torch's threads."""
+
+    def __init__(self):
+        self.threads = []
+
+    def add_(self, _one):
+        self.threads.append(torch.get_num_threads())
+
+
+@pytest.mark.parametrize(("runs_torch", "threads"), [(True, 2), (False, 1)])
+def test_beside_code_without_torch_one_thread_flushes_the_caches(monkeypatch, runs_torch, threads):
+    timer, op, step = timer_and_operation(Case("matmul", 8, threads=2), cold=True)
+    op.runs_torch, buffer = runs_torch, Buffer()
+    monkeypatch.setattr(torch, "ones", lambda *_args, **_keywords: buffer)
+    timer.device_samples(op, 2)
+    assert (buffer.threads, step.threads) == ([threads, threads], {2})
+
+
+def test_asked_threads_are_those_of_numpy_too():
+    workload = typed_workload("x @ x", "x = np.random.rand(n, n)")
+    timer = CpuTimer(CPU, 0, 2, 2, cold=False, fresh=True)
+    inputs = workload.inputs(8, torch.float32, torch.Generator().manual_seed(1))
+    found = []
+    for threads in (1, 2):
+        op = timer.load(Case(workload.name, 8, threads=threads), inputs)
+        op.runs_torch = False
+        timer.latency_block(op, 1)
+        found.append({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+        assert (timer.on_one_thread(op) is None) == (threads == 1)
+    assert found == [{1}, {2}]

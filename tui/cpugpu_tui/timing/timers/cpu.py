@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat
 from time import perf_counter_ns
@@ -9,7 +10,7 @@ from typing import Any
 
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SINGLE, SYNCED, Case, Device
 from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, HostTimer, Readiness, TorchThreads
-from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.timing.timers.timed_operation import OWN, Operation, operation
 from cpugpu_tui.workloads.containers import stored, tensors
 
 FLUSH_CAP_BYTES = 128 << 20
@@ -35,10 +36,13 @@ class CpuTimer(TorchThreads, HostTimer):
         self._flush_bytes = min(flush_bytes, FLUSH_CAP_BYTES) if cold else 0
         self._flush_buffer: Any = None
         self._is_fresh = fresh
+        self._libraries = LibraryThreads()
 
     def on_one_thread(self, op: Operation) -> Operation | None:
         """Return the same operation on one thread; None if it already uses one, or cannot use fewer."""
         if self.threads() == 1 or op.compiled is not None:  # compiled code is for one number of threads
+            return None
+        if not (op.runs_torch or self._libraries.can_be_set):
             return None
         return replace(op, case=replace(op.case, threads=1))
 
@@ -49,7 +53,10 @@ class CpuTimer(TorchThreads, HostTimer):
     def load(self, case: Case, inputs: tuple[Any, ...]) -> Operation:
         """Return the operation on the host inputs, as the workload places them."""
         self._use_threads(case)
-        return operation(case, inputs, "cpu")
+        loaded = operation(case, inputs, "cpu")
+        if isinstance(loaded.workload, OWN):
+            self._libraries.look()
+        return loaded
 
     def _use_threads(self, case: Case) -> None:
         import torch
@@ -57,6 +64,7 @@ class CpuTimer(TorchThreads, HostTimer):
         wanted = case.threads or self._default_threads
         if torch.get_num_threads() != wanted:
             torch.set_num_threads(wanted)
+        self._libraries.use(wanted)
 
     def first_call(self, op: Operation) -> FirstCall:
         """Time the first call."""
@@ -118,16 +126,17 @@ class CpuTimer(TorchThreads, HostTimer):
         keywords = {} if op.out is None else {"out": op.out}
         samples = []
         for _ in op.spans(count):
-            self._flush()
+            self._flush(runs_torch=op.runs_torch)
             started_ns = perf_counter_ns()
             step(*inputs, **keywords)
             samples.append(float(perf_counter_ns() - started_ns))
         return DeviceSamples(tuple(samples))
 
-    def _flush(self) -> None:
+    def _flush(self, *, runs_torch: bool) -> None:
         """Evict inputs and result from the caches by writing a buffer; only in part if `FLUSH_CAP_BYTES` limits it.
 
-        Does nothing if caches are not to be cold.
+        Does nothing if caches are not to be cold. Beside code without torch one thread writes: threads of torch and
+        NumPy, which spin for a while after their work, took the cores from each other for up to 43 % of the time.
         """
         if not self._flush_bytes:
             return
@@ -135,7 +144,38 @@ class CpuTimer(TorchThreads, HostTimer):
 
         if self._flush_buffer is None:
             self._flush_buffer = torch.ones(self._flush_bytes // 4, dtype=torch.int32)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(threads if runs_torch else 1)
         self._flush_buffer.add_(1)
+        torch.set_num_threads(threads)
+
+
+class LibraryThreads:
+    """Threads of the libraries beside torch that a person's code calls, such as NumPy's BLAS."""
+
+    def __init__(self) -> None:
+        """Know no library yet."""
+        self._pools: tuple[Any, ...] = ()
+        self._used = 0
+
+    def look(self) -> None:
+        """Look for libraries; code may have loaded more. Finds none if the interpreter lacks threadpoolctl."""
+        with suppress(ImportError):
+            from threadpoolctl import ThreadpoolController
+
+            self._pools, self._used = tuple(ThreadpoolController().select(user_api="blas").lib_controllers), 0
+
+    def use(self, threads: int) -> None:
+        """Let all of them use so many threads."""
+        if threads != self._used:
+            self._used = threads
+            for pool in self._pools:
+                pool.set_num_threads(threads)
+
+    @property
+    def can_be_set(self) -> bool:
+        """Return whether there is a library whose threads can be set."""
+        return bool(self._pools)
 
 
 def flushes_denormals() -> bool:

@@ -57,6 +57,8 @@ class Operation:
     """Whether the step waits for its own work, on whatever streams."""
     stream_seen: bool = False
     """Whether torch's events on its own stream span all work of a call, so that kernel time can be measured."""
+    runs_torch: bool = True
+    """Whether a call runs operators of torch. Of a person's own code known once it was examined."""
     expected: Sequence[Any] | None = None
     """Parts of the results of each set of inputs, of a person's own code; None where they cannot be compared."""
     settings: Mapping[str, Any] | None = None
