@@ -16,8 +16,8 @@ On a machine with a GPU, into a database of its own:
     cpugpu-tui run conv2d matmul --size 9,72,144,576 --starts 1 --db demo.db
     python -m tests.demo.record tui/cpugpu_tui/demo/recorded.ndjson.gz demo.db
 
-The shipped runs took 48 minutes, on five H200 servers on 2026-11-28 and 29, with version 0.3.0: the copies at f22e8924,
-the matrix products at 728eb659, the Jacobian at 16ea802e, the others at 4ceedc41.
+The shipped runs took 44 minutes, on five H200 servers on 2026-11-28 and 29, with version 0.3.0: the copies at 554b92a5,
+the matrix products at d0840c46, the Jacobian at 16ea802e, the others at 4ceedc41.
 The machine is measured first, so that every run knows its ceilings. Names of machines and people, paths and UUIDs are
 left out, and of the kernel's version what its builder added; else the runs are whole. The same runs give the same file.
 """

@@ -29,7 +29,7 @@ from cpugpu_tui.workloads.own_code import place_of
 MOST_TRIED_FLOPS = 1e10
 """Largest call that is tried out for a simulated machine, FLOPs: six calls of 0.2 s on two cores."""
 
-LOOKS, LOOK_NS = 5, 20e6
+LOOKS, LOOK_NS = 15, 20e6
 """How often, and for how long, the threads of code without torch are counted, ns."""
 
 SAMPLED = 4096
@@ -129,7 +129,7 @@ def require_threads(op: Operation) -> None:
     asked = op.case.threads
     if not asked or op.runs_torch:
         return
-    for _ in range(LOOKS):  # idle threads of OpenBLAS spin for 30 ms after their last work
+    for _ in range(LOOKS):  # idle threads of OpenBLAS spin for 100 ms after their last work
         began_ns, used_ns = perf_counter_ns(), process_time_ns()
         while (elapsed_ns := perf_counter_ns() - began_ns) < LOOK_NS:
             for _ in op.spans(1):
