@@ -15,7 +15,9 @@ from cpugpu_tui.analysis.costs import END_TO_END, WHAT_IFS
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.export.stream import case_results
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, condition_data, row_with_threads
-from cpugpu_tui.render.sentences import table_lines
+from cpugpu_tui.render.columns import Key
+from cpugpu_tui.render.rows import run_table
+from cpugpu_tui.render.sentences import below_table, table_lines
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.report.segments import FROM, TOO_FEW
 from cpugpu_tui.state.folding import folded
@@ -195,3 +197,23 @@ def test_a_sweep_beside_another_costs_no_look_at_all_rows_for_each(monkeypatch):
     for row in run.rows.values():
         row_with_threads(run, row, 1)
     assert looks["rows"] <= len(run.rows)
+
+
+PAGE_FAULTS = "page-faults"
+
+
+def test_the_sentence_of_a_mark_that_most_rows_have_says_that_they_do_not_repeat_it():
+    """`unsettled start in 126 of 200 timed rows` stood below a table in which no row showed it."""
+    run = state_of(plan := plan_of(16, 64, 256, 1024, simulation=replace(QUICK, starved_share=0.0)), swept(plan)[1])
+    some, most = (replace(run, rows={
+        key: replace(row, times={name: replace(times, marks=() if index >= count else (PAGE_FAULTS,))
+                                 for name, times in row.times.items()})
+        for index, (key, row) in enumerate(run.rows.items())
+    }) for count in (1, 3))  # fmt: skip
+    for state, repeated, count in ((some, "", 1), (most, ", which do not repeat it", 3)):
+        (line,) = (
+            each for each in below_table(state, has_answers=False, in_full=False) if each.startswith(PAGE_FAULTS)
+        )
+        assert line.startswith(f"{PAGE_FAULTS} in {count} of 4 timed rows{repeated}: ")
+        shown = [line[Key.REMARKS] for line in run_table(state).lines if PAGE_FAULTS in line[Key.REMARKS]]
+        assert len(shown) == (0 if repeated else count)

@@ -8,6 +8,7 @@ from tests.helpers.runs.recorder import QUICK, plan_of, state_events, state_of, 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import DeviceSampled
+from cpugpu_tui.render.answer_sentences import survey_sentences
 from cpugpu_tui.render.crossover_words import where, who_wins
 from cpugpu_tui.report.report import decomposition_of, report
 from cpugpu_tui.report.segments import CONTRADICTED, NO_CORE, NOT_DECIDED, UP_TO, WITHIN
@@ -59,6 +60,7 @@ def test_a_row_without_a_result_has_a_reason_and_no_winner():
     (found,) = report(state).sweeps
     assert [(size.reason, size.winner) for size in found.resident.sizes[1:]] == [(NO_CORE, None), ("mismatch", None)]
     assert where(found.resident) == "at 32, the only size timed with free cores"
+    assert survey_sentences([("matmul", found)])[0].endswith(": matmul (where cores were free).")
     well = found.rows[0]
     assert decomposition_of(well, moved=False)
     assert decomposition_of(replace(well, status="mismatch"), moved=False) is None

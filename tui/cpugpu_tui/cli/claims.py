@@ -53,7 +53,7 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "", simulate: str |
     out.print(plain(f"{tag}{tally(claims)}."), soft_wrap=True)
     missing = dict.fromkeys(filter(None, (command(each, simulate) for each in claims if each.is_open)))
     if missing:
-        out.print("To measure the others, run:")
+        out.print("To measure the others on a machine with a GPU, run:")
     for line in missing:
         out.print(f"  {line}", soft_wrap=True)
 

@@ -119,12 +119,11 @@ def _require_times(series: Series) -> None:
     Raises:
         UnfitError: in every case, threads lacked a core.
     """
-    from cpugpu_tui.compare.series import free_cores_remedy
+    from cpugpu_tui.compare.series import FREE_CORES_REMEDY
 
     if series.starved_cases[0] and not any(run.has_times for run in series.runs):
         raise UnfitError(
-            f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.",
-            free_cores_remedy(case.case.threads for run in series.runs for case in run.cases.values() if case.starved),
+            f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.", FREE_CORES_REMEDY
         )
 
 

@@ -20,7 +20,7 @@ from cpugpu_tui.analysis.compare import (
     judge_slowdowns,
 )
 from cpugpu_tui.analysis.pairs import Change, Pair, together
-from cpugpu_tui.compare.series import Series, free_cores_remedy
+from cpugpu_tui.compare.series import FREE_CORES_REMEDY, Series
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import UnfitError, UsageError
@@ -168,9 +168,8 @@ def comparable_pairs(base: Series, new: Series) -> tuple[Pair, ...]:
     pairs = pairs_of(base.runs, new.runs)
     if not any(pair.base_ns and pair.new_ns for pair in pairs):
         if any(pair.is_starved for pair in pairs):
-            threads = {pair.sweep[3] for pair in pairs if pair.is_starved and pair.sweep}
             raise UnfitError(f"Cannot compare {base.text} with {new.text}: threads had no free CPU core.",
-                             free_cores_remedy(threads))  # fmt: skip
+                             FREE_CORES_REMEDY)  # fmt: skip
         names = " and ".join(dict.fromkeys(side.runs[0].name for side in (base, new)))
         raise UsageError(f"{base.text} and {new.text} have no timed case in common ({names}).",
                          "Compare runs that share workload, sizes, dtype and threads.")  # fmt: skip

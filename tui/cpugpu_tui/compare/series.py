@@ -53,10 +53,8 @@ class Series:
         return len({key for run in self.runs for key, case in run.cases.items() if case.starved}), len(cases)
 
 
-def free_cores_remedy(threads: Iterable[int]) -> str:
-    """Return the remedy for cases with so many threads that lacked a CPU core."""
-    fewer = "" if set(threads) == {1} else ", or use --threads 1"
-    return f"Stop other work on this machine and run again{fewer}."
+FREE_CORES_REMEDY = "Stop other work on this machine and run again."
+"""Remedy for cases whose threads lacked a CPU core. One thread may have lacked it, too."""
 
 
 def series_named(store: Store, text: str) -> Series:

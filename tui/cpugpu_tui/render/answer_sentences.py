@@ -19,6 +19,7 @@ from cpugpu_tui.render.crossover_words import (
     ends_text,
     exceptions,
     is_wide,
+    lacks_cores,
     leader,
     point_text,
     printed_interval,
@@ -240,7 +241,8 @@ def _classes_text(found: Named, key: str) -> str:
 def _class_sizes(found: Condition) -> str:
     """Return the sizes of a class in brackets: ` (≈ 2,870)`, ` (500)`; empty for classes without a size."""
     if found.kind in (segments.ALWAYS, segments.NEVER, segments.ALL_EQUAL, segments.NOT_DECIDED, segments.NONE_TIMED):
-        return ""
+        # Sizes without a free core are in the table beside it, where a winner at every size would be untrue.
+        return " (where cores were free)" if lacks_cores(found) and found.kind != segments.NONE_TIMED else ""
     if found.kind == segments.UP_TO:
         return f" ({ranges_text(found)})"
     if found.kind != segments.FROM:

@@ -255,10 +255,14 @@ def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: 
     return " ".join(filter(None, (lower and f"from {lower}", upper and f"{'to' if lower else 'up to'} {upper}")))
 
 
+def lacks_cores(found: Condition) -> bool:
+    """Return whether threads had no free core at some size. Such sizes were timed, too, but do not count."""
+    return any(size.reason == segments.NO_CORE for size in found.sizes)
+
+
 def _that_counts(found: Condition) -> str:
-    """Return which sizes count in a table: those without a free core, which a sentence lists, were timed, too."""
-    has_starved = any(size.reason == segments.NO_CORE for size in found.sizes)
-    return "timed with free cores" if has_starved else "timed"
+    """Return which sizes count in a table."""
+    return "timed with free cores" if lacks_cores(found) else "timed"
 
 
 def _timed_span(found: Condition) -> str:

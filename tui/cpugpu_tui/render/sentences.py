@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 
 from cpugpu_tui.analysis.ceilings import clock_sentences
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, SCOPE_WORDS, energy
@@ -37,7 +36,7 @@ from cpugpu_tui.render.crossover_words import (
 from cpugpu_tui.render.gpus import beside_words, device_texts, simulated_words
 from cpugpu_tui.render.receipts import caller_lines, run_receipt
 from cpugpu_tui.render.rows import sweep_name
-from cpugpu_tui.render.verdicts import mark_lines
+from cpugpu_tui.render.verdicts import common_marks, mark_lines
 from cpugpu_tui.report import bars
 from cpugpu_tui.report.report import covers_starts
 from cpugpu_tui.report.segments import NONE_TIMED, TOO_FEW, Size
@@ -101,11 +100,16 @@ def below_table(run: RunState, *, has_answers: bool, in_full: bool) -> list[str]
     """
     answer = lines_beside_table(run) if has_answers else answer_lines(run) if in_full else brief_lines(run)
     reasons = explained(run) if has_answers and in_full else ()
-    where = partial(_rows_named, run) if in_full else lambda _: " (named by --explain)"
-    marks = mark_lines(run, where) if is_survey(run) else mark_lines(run)
+    common = common_marks(run)
+
+    def where(mark: str, rows: Sequence[Row]) -> str:
+        if not is_survey(run):
+            return ", which do not repeat it" if mark in common else ""
+        return _rows_named(run, rows) if in_full else " (named by --explain)"
+
     lines = [
-        *answer, *reasons, *remedy_lines(run), *(run_receipt if in_full else caller_lines)(run), cut_short(run), *marks,
-        *energy_lines(run), *(notes(run) if in_full else warnings(run)),
+        *answer, *reasons, *remedy_lines(run), *(run_receipt if in_full else caller_lines)(run), cut_short(run),
+        *mark_lines(run, where), *energy_lines(run), *(notes(run) if in_full else warnings(run)),
     ]  # fmt: skip
     return [line for line in lines if line]
 

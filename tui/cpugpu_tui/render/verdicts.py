@@ -121,14 +121,14 @@ def common_marks(run: RunState) -> Collection[str]:
     return most - {model.RECORDED, INTERPOLATED, NOT_RECORDED, model.NO_CORE}
 
 
-def mark_lines(run: RunState, where: Callable[[Sequence[Row]], str] = lambda _: "") -> list[str]:
+def mark_lines(run: RunState, where: Callable[[str, Sequence[Row]], str] = lambda _mark, _rows: "") -> list[str]:
     """Return a sentence for each mark of finished rows, with its count, except why they have no winner.
 
-    `where` names its rows.
+    `where` says where the rows of a mark are.
     """
     finished, marked = _marked(run)
     return [
-        f"{mark} in {len(rows)} of {finished} timed rows{where(rows)}: {mark_words(mark)}."
+        f"{mark} in {len(rows)} of {finished} timed rows{where(mark, rows)}: {mark_words(mark)}."
         + (_near_words(run, rows[0]) if mark == NOT_RECORDED else "")
         for mark, rows in marked.items()
     ]

@@ -105,7 +105,7 @@ def verify(given: VerifyGiven) -> None:
     def again(threshold: Threshold) -> str:
         """Return the command that adds sizes to a threshold."""
         code = by_operation.get(threshold.operation)
-        return adding(threshold, code, given.file, given.workloads or ())
+        return adding(threshold, code, given.file, given.workloads or (), request.simulation)
 
     for threshold, each in failed.items():
         print_notice(f"{_failure(threshold, each)} Measure more sizes of it on an idle machine: {again(threshold)}.")
