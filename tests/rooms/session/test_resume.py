@@ -71,6 +71,16 @@ def test_a_whole_run_is_not_begun_again(cut_short, words):
         words(done.err)
 
 
+def test_a_run_that_its_time_limit_cut_goes_on_with_a_longer_one(cut_short):
+    """With the limit of the run, a sweep of 200 sizes got four more each time."""
+    with closing(sqlite3.connect(cut_short.database)) as other, other:
+        other.execute("UPDATE run SET plan = json_set(plan, '$.max_seconds', 0.001)")
+    assert cut_short("run", "--resume", code=None).code != 0
+    assert cut_short.here("history", "--json").objects[0]["cases_ok"] < 3
+    assert cut_short("run", "--resume", "--max-seconds", "600").code == 0
+    assert cut_short.here("history", "--json").objects[0]["cases_ok"] == 3
+
+
 @pytest.mark.parametrize(
     "arguments", [("99",), ("1", "2"), ("1", "--size", "64"), ("--repeat", "2")],
     ids=["unknown", "several", "with a size", "with a number of runs"],

@@ -164,7 +164,8 @@ class Given:
     )] = None  # fmt: skip
     full: Annotated[bool, flag("--full", "In a search: also time the CPU where it is certain to lose.")] = False
     resume: Annotated[bool, flag(
-        "--resume", "Finish an interrupted run: `run --resume NUMBER`. Without NUMBER, finish the newest one."
+        "--resume", "Finish an interrupted run: `run --resume NUMBER`, the newest one without NUMBER. "
+        "--max-seconds gives it another time limit."
     )] = False  # fmt: skip
     repeat: Annotated[int, count_of("Repeat the whole run this many times.")] = 1
     max_seconds: Annotated[float | None, seconds(

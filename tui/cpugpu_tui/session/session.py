@@ -96,15 +96,17 @@ class Session:
         self._further = FurtherStarts(self, self._stream, plan, agents)
 
     @classmethod
-    def resumed(cls, run: Unfinished, agents: Agents, outbox: Outbox, case_timeout_s: float | None,
+    def resumed(cls, run: Unfinished, plan: model.Plan, agents: Agents, outbox: Outbox, case_timeout_s: float | None,
                 began_s: float | None = None) -> Session:  # fmt: skip
         """Return a session for the missing cases of a saved run. It delivers the saved events first.
+
+        `plan` is that of the run; its time limit may be another one.
 
         Nothing is written before environment and devices are known to be the same.
         """
         started = run.started
         settled = any(isinstance(event, model.CaseFinished | model.CaseFailed) for event in run.events)
-        plan = replace(started.plan, calibrate=started.plan.calibrate and not settled)
+        plan = replace(plan, calibrate=plan.calibrate and not settled)
         timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
         return cls(plan, agents, outbox, started.series_id, timeout_s, saved=run, began_s=began_s)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, MOST_PAIRS
 from cpugpu_tui.cli.options import Given, refuse_beside
@@ -64,9 +65,9 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
 
 TAKEN = (
     "names", "resume", "explain", "json", "database", "python", "pythons", "case_timeout", "workloads", "export",
-    "tensorboard", "all_",
+    "tensorboard", "all_", "max_seconds",
 )  # fmt: skip
-"""Parameters of `run` and `survey` that can be used with --resume. The plan is fixed."""
+"""Parameters of `run` and `survey` that can be used with --resume. Of the plan only the time limit may change."""
 
 
 def resume_run(given: Given, preset: str | None = None) -> int:
@@ -88,9 +89,9 @@ def resume_run(given: Given, preset: str | None = None) -> int:
         store = outbox.store
         assert store is not None
         with failure_as_event(as_json=as_json):
-            check_settings(PlanRequest((), case_timeout_s=given.case_timeout))
+            check_settings(PlanRequest((), case_timeout_s=given.case_timeout, max_seconds=given.max_seconds))
             run = _wanted(store, given.names or (), preset)
-            plan = run.started.plan
+            plan = replace(run.started.plan, max_seconds=given.max_seconds or run.started.plan.max_seconds)
             outputs.check()
             own = words_for(plan, map(str, given.workloads or ()), run.summary.number)
             check_unchanged(plan)
@@ -103,7 +104,7 @@ def resume_run(given: Given, preset: str | None = None) -> int:
         worker = str(run.started.environment.get("worker") or "process")
         python = found_python(named_python, worker, plan.simulation)
         with closing(Agents(python, worker, simulated=plan.simulation is not None, own=own)) as agents:
-            session = Session.resumed(run, agents, outbox, given.case_timeout, given.context.obj)
+            session = Session.resumed(run, plan, agents, outbox, given.case_timeout, given.context.obj)
             code = one_run.run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         return save_rest(outbox, code or outputs.exit_code)
 
