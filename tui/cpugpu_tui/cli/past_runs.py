@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import StoreError, UsageError, kind_of, print_notice
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.machine.text import printable, shortened
 from cpugpu_tui.model.quantities import counted, duration, size_text
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
 
@@ -126,7 +126,7 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
     for run, tags in zip(runs, words, strict=True):
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
         rows.append([
-            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", _shortened(printable(run.title)),
+            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", shortened(printable(run.title)),
             ", ".join(run.dtypes) or "–",
             "–".join(dict.fromkeys(size_text(size) for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
             *((_result(results.get(run.number)),) if results is not None else ()),
@@ -135,10 +135,6 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
             *([printable(run.fleet_host or "–")] if with_hosts else []), *([", ".join(tags)] if with_tags else []),
         ])  # fmt: skip
     return table_of(columns, rows)
-
-
-def _shortened(title: str) -> str:
-    return title if len(title) <= 40 else f"{title[:39]}…"
 
 
 def _result(found: Outcome | None) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cpugpu_tui.config.parsing import FieldError
+from cpugpu_tui.machine.text import shortened
 from cpugpu_tui.model import MAX_SIZE
 
 MAX_CASES = 10_000
@@ -105,9 +106,8 @@ def _list_or_number(text: str) -> str:
         return whole
     ascends = all(int(before) < int(after) for before, after in pairwise(groups))
     if has_zeros or (is_grouped and not ascends):
-        shown = text if len(text) <= 40 else f"{text[:40]}…"
         both = f"Write {whole} for one size, or {apart!r} for {len(groups)} sizes."
-        raise FieldError("sizes", f"Ambiguous size {shown!r}: the comma may separate sizes or thousands.",
+        raise FieldError("sizes", f"Ambiguous size {shortened(text)!r}: the comma may separate sizes or thousands.",
                          both if is_grouped else "Write numbers without commas, for example 1000,32000.")  # fmt: skip
     return text
 
@@ -118,7 +118,7 @@ def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
     Raises:
         FieldError: the text is no such number.
     """
-    shown = text if len(text) <= 40 else f"{text[:40]}…"
+    shown = shortened(text)
     plain = re.sub(r"(?<=\d)_(?=\d)", "", text.replace(",", "") if _GROUPED.fullmatch(text) else text)
     power, found = _POWER.fullmatch(plain), _NUMBER.fullmatch(plain)
     if power is not None:

@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UsageError, did_you_mean
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.machine.text import printable, shortened
 
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ def read_text(path: Path) -> str:
 def value_text(value: object) -> str:
     """Return a value as short, printable text for an error."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return printable(text if len(text) <= 60 else f"{text[:59]}…")
+    return printable(shortened(text, 60))
 
 
 def _dotted(text: str) -> tuple[str | int, ...]:

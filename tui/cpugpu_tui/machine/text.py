@@ -31,6 +31,11 @@ def printable(text: str, limit: int = 200) -> str:
     return safe.strip()[:limit].strip()
 
 
+def shortened(text: str, most: int = 40) -> str:
+    """Return a text with at most `most` characters, for tables and error messages."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 # ------------------------------------------------------------------ reasons
 
 

@@ -15,6 +15,7 @@ from cpugpu_tui.config.parsing import DTYPE_ALIASES
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.config.sizes import parse_size
 from cpugpu_tui.errors import UsageError, did_you_mean
+from cpugpu_tui.machine.text import shortened
 from cpugpu_tui.model import DTYPES
 
 SUMMARIES = """
@@ -225,7 +226,7 @@ def _of_words(words: Sequence[str]) -> Condition:
 def _condition(part: str) -> Condition | str:
     """Return a condition, or the word to search in the text of a run."""
     size, (name, colon, value) = _SIZE.fullmatch(part), part.lower().partition(":")
-    shown = _short(part)
+    shown = shortened(part)
     if size is not None:
         return _of_size(size[1], size[2], part)
     if re.fullmatch(r"[<>]=?\d*", part):
@@ -243,11 +244,6 @@ def _condition(part: str) -> Condition | str:
     return _CONDITIONS[name](value)
 
 
-def _short(text: str) -> str:
-    """Return a text as an error message can show it."""
-    return text if len(text) <= 40 else f"{text[:40]}…"
-
-
 def _searched_text(run: RunSummary) -> str:
     """Return the text in which the words of a filter are searched, in lower case, without the day of the run."""
     parts = [
@@ -263,7 +259,7 @@ def _searched_text(run: RunSummary) -> str:
 
 def _of_size(relation: str, value: str, part: str) -> Condition:
     if not value:
-        raise UsageError(f"The filter {_short(part)!r} has no number.", _SIZE_REMEDY)
+        raise UsageError(f"The filter {shortened(part)!r} has no number.", _SIZE_REMEDY)
     wanted, compare = parse_size(value, remedy=_SIZE_REMEDY), _RELATIONS[relation]
     return lambda run: any(compare(size, wanted) for size in run.sizes)
 
@@ -274,19 +270,21 @@ def _dtype(value: str) -> Condition:
     exact = {names[value]} if value in names else set()
     wanted = exact or {dtype for name, dtype in names.items() if name.startswith(value)}
     if not wanted:
-        raise UsageError(f"Unknown dtype {_short(value)!r}.", did_you_mean(value, DTYPES))
+        raise UsageError(f"Unknown dtype {shortened(value)!r}.", did_you_mean(value, DTYPES))
     return lambda run: not wanted.isdisjoint(run.dtypes)
 
 
 def _status(value: str) -> Condition:
     if not any(status.startswith(value) for status in STATUSES):
-        raise UsageError(f"Unknown status {_short(value)!r}.", did_you_mean(value, STATUSES))
+        raise UsageError(f"Unknown status {shortened(value)!r}.", did_you_mean(value, STATUSES))
     return lambda run: run.status.startswith(value)
 
 
 def _date(value: str) -> Condition:
     if re.fullmatch(r"[0-9]{1,4}(-([01]?|0[1-9]|1[0-2])(-([0-3]?|[0-2][0-9]|3[01]))?)?", value) is None:
-        raise UsageError(f"Invalid date {_short(value)!r}.", "Write a day, month or year, for example date:2026-01-31.")
+        raise UsageError(
+            f"Invalid date {shortened(value)!r}.", "Write a day, month or year, for example date:2026-01-31."
+        )
     return lambda run: _day(run).startswith(value)
 
 
