@@ -20,6 +20,9 @@ from tests.helpers.golden import WORDS, GoldenWords
 
 from cpugpu_tui.store import Store
 
+pytest_plugins = [f"tests.helpers.machine.{name}" for name in ("fake_nvml_library", "nvml_library", "nvml_machine")]
+"""Modules with fixtures of fake drivers."""
+
 # The same examples on every machine, and no verdict on how long one takes: CI machines share their cores.
 UNHURRIED = (hypothesis.HealthCheck.too_slow,)
 hypothesis.settings.register_profile(

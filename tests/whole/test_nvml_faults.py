@@ -10,23 +10,14 @@ from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.machine.nvml_library import (
-    LOST,
-    NO_PERMISSION,
-    fake_nvml,
-    nvml_library,
-    old_fake_nvml,
-    old_nvml_library,
-)
-from tests.helpers.machine.nvml_machine import Machine, machine, unknown
+from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION
+from tests.helpers.machine.nvml_machine import Machine, unknown
 
 from cpugpu_tui.cli.output.telemetry_table import Table
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.nvml.session import SLOW_S
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Reading, TelemetryRead
-
-__all__ = ["fake_nvml", "machine", "nvml_library", "old_fake_nvml", "old_nvml_library"]
 
 # ------------------------------------------------------------------ values that are refused
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 from tests.helpers.command_line import ROOT
 from tests.helpers.golden import assert_golden, paragraphs
-from tests.helpers.machine.fake_nvml_library import library
-from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 
 from cpugpu_tui.cli.output.telemetry_table import Table
 from cpugpu_tui.cli.telemetry import WAITING, sampled
@@ -18,8 +16,6 @@ from cpugpu_tui.model import GpuProcess, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.nvml_thread import Versions
 from cpugpu_tui.telemetry.recording import load
 from cpugpu_tui.telemetry.sampler import simulated_sample
-
-__all__ = ["fake_nvml", "library", "nvml_library"]
 
 FAKE_TRACE = ROOT / "tests" / "traces" / "fake-two-gpus.ndjson"
 SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")

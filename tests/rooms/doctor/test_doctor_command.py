@@ -2,8 +2,6 @@
 
 import pytest
 from tests.helpers.machine.fake_interpreters import with_torch
-from tests.helpers.machine.fake_nvml_library import library
-from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 
 from cpugpu_tui.cli.doctor import INDENT, show
 from cpugpu_tui.doctor import collect
@@ -11,8 +9,6 @@ from cpugpu_tui.doctor.check_registry import CHECKS
 from cpugpu_tui.doctor.facts import Finding
 from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.transport import interpreter_search
-
-__all__ = ["fake_nvml", "library", "nvml_library"]
 
 SIMULATED = ("doctor", "--simulate", "default")
 KEYS = ["check", "verdict", "found", "cause", "remedy"]

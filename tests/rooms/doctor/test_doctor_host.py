@@ -3,7 +3,6 @@
 from concurrent.futures import Future
 
 import pytest
-from tests.helpers.machine.fake_nvml_library import library
 
 from cpugpu_tui.doctor import collect
 from cpugpu_tui.doctor.check_registry import examine
@@ -13,8 +12,6 @@ from cpugpu_tui.doctor.facts import Facts, host_setup, own_runs
 from cpugpu_tui.machine.nvml.calls import has_nvidia_gpu
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.agent_pool import Agents
-
-__all__ = ["library"]
 
 CPU = "sys/devices/system/cpu"
 

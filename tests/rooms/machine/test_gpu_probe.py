@@ -3,14 +3,12 @@
 import os
 
 import pytest
-from tests.helpers.machine.nvml_library import NOT_SUPPORTED, fake_nvml, nvml_library, old_fake_nvml, old_nvml_library
+from tests.helpers.machine.nvml_library import NOT_SUPPORTED
 
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, company, process_text
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.model import Reading
 from cpugpu_tui.timing.device_readings import GpuWatcher, passage
-
-__all__ = ["fake_nvml", "nvml_library", "old_fake_nvml", "old_nvml_library"]
 
 UUID = "GPU-{:08x}-0000-4000-8000-000000000000"
 GIB = 1 << 30

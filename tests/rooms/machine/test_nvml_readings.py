@@ -5,16 +5,14 @@ import time
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.machine.nvml_library import NOT_SUPPORTED, fake_nvml, nvml_library
-from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unknown
+from tests.helpers.machine.nvml_library import NOT_SUPPORTED
+from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, unknown
 
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.nvml.session import SLOW_S
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import Reading, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
-
-__all__ = ["fake_nvml", "machine", "nvml_library"]
 
 ALL_ZERO = "0000-4000-8000-000000000000"
 

@@ -6,9 +6,8 @@ import time
 
 import pynvml
 import pytest
-from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
-from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
-from tests.helpers.machine.nvml_machine import machine, unknown
+from tests.helpers.machine.fake_nvml_library import FakeLibrary
+from tests.helpers.machine.nvml_machine import unknown
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import LIMITS
@@ -19,8 +18,6 @@ from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry.nvml_thread import NvmlThread
 from cpugpu_tui.telemetry.sampler import Host
-
-__all__ = ["fake_nvml", "library", "machine", "nvml_library"]
 
 NOT_UTF8 = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
 EXCEPTIONS = (

@@ -8,10 +8,6 @@ from tests.helpers.machine.fake_nvml_library import (
     NO_PERMISSION,
     RESET_REQUIRED,
     UNKNOWN,
-    Clock,
-    clock,
-    library,
-    nvml,
     reasons,
     rows_of,
     values,
@@ -19,8 +15,6 @@ from tests.helpers.machine.fake_nvml_library import (
 
 from cpugpu_tui.machine.nvml.session import SLOW_S
 from cpugpu_tui.machine.nvml.values import KEYS
-
-__all__ = ["Clock", "clock", "library", "nvml"]
 
 # ------------------------------------------------------------------ whole GPUs
 

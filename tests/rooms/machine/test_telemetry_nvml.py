@@ -13,10 +13,6 @@ from tests.helpers.machine.fake_nvml_library import (
     NO_PERMISSION,
     NOT_SUPPORTED,
     UNKNOWN,
-    Clock,
-    clock,
-    library,
-    nvml,
     reasons,
     rows_of,
     values,
@@ -27,8 +23,6 @@ from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Reading
 from cpugpu_tui.model.throttling import THROTTLE_REASONS
-
-__all__ = ["Clock", "clock", "library", "nvml"]
 
 
 def test_a_healthy_gpu_is_all_numbers(library, nvml):

@@ -8,16 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
-from tests.helpers.machine.nvml_machine import machine
 
 from cpugpu_tui.doctor.checks_torch import read_list
 from cpugpu_tui.model import Plan
 from cpugpu_tui.timing import torch_devices
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.ui.panes.telemetry.wording import torch_names
-
-__all__ = ["fake_nvml", "machine", "nvml_library"]
 
 TAIL = "0000-4000-8000-000000000000"
 CARDS = [f"GPU-{number:08x}-{TAIL}" for number in range(4)]

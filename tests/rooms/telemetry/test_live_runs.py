@@ -5,7 +5,6 @@ from contextlib import nullcontext
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 
 from cpugpu_tui.cli.running import one_run as cli_run
 from cpugpu_tui.cli.running.modes import run_headless
@@ -18,8 +17,6 @@ from cpugpu_tui.telemetry import sampler
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend
-
-__all__ = ["fake_nvml", "nvml_library"]
 
 DEAR = {"field:83", "field:270", "field:271", "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetMaxClockInfo"}
 EACH_SWEEP = "field:186"

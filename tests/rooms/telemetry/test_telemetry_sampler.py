@@ -6,13 +6,10 @@ import threading
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
-from tests.helpers.machine.fake_nvml_library import library
 
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry import sampler as sampler_module
 from cpugpu_tui.telemetry.sampler import Sampler
-
-__all__ = ["library"]
 
 
 class Watched:

@@ -28,8 +28,7 @@ from tests.helpers.app.fake_run import DEVICES, FakeBackend, finish, new_app, op
 from tests.helpers.app.looking import reads, screen_lines, table_of
 from tests.helpers.app.saved_runs import stream
 from tests.helpers.app.states import joined, slow_state, state
-from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION, fake_nvml, nvml_library
-from tests.helpers.machine.nvml_machine import machine
+from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION
 
 from cpugpu_tui import store as store_read_only
 from cpugpu_tui.model import CaseFailed, DevicesFound, Simulation, TelemetryRead
@@ -39,8 +38,6 @@ from cpugpu_tui.timing import torch_devices
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
-
-__all__ = ["fake_nvml", "machine", "nvml_library"]
 
 SMALL = (80, 24)
 

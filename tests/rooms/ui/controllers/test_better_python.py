@@ -9,7 +9,6 @@ from tests.helpers.app.fake_run import ENVIRONMENT, FakeBackend, finish, new_app
 from tests.helpers.app.looking import reads, screen_lines
 from tests.helpers.app.states import joined
 from tests.helpers.machine.fake_interpreters import with_torch
-from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
 from tests.rooms.ui.test_states import SMALL, ShownApp
 
 from cpugpu_tui.model import Hello, Simulation, TelemetryRead
@@ -20,8 +19,6 @@ from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions, AppState
 from cpugpu_tui.ui.controllers.preparing import lacks_torch
-
-__all__ = ["fake_nvml", "nvml_library"]
 
 GPU_PYTHON = Interpreter("/opt/ml/bin/python", "2.8.0+cu126", True)
 OFFER = "Press p to use /opt/ml/bin/python: it has torch 2.8.0+cu126, which can use the GPU."

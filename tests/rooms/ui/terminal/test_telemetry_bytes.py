@@ -8,9 +8,6 @@ import time
 import pytest
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.command_line import ROOT
-from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
-
-__all__ = ["fake_nvml", "nvml_library"]
 
 SWEEPS = 60
 """Readings before bytes are counted, so that histories are full and all of their cells change."""

@@ -3,9 +3,6 @@
 import sys
 
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
-from tests.helpers.machine.nvml_library import fake_nvml, nvml_library
-
-__all__ = ["fake_nvml", "nvml_library"]
 
 
 def test_a_simulated_machine_shows_nothing_of_this_one(fake_nvml, tmp_path):
