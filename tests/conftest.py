@@ -17,6 +17,7 @@ import pytest
 from tests.helpers.app.answered import use_event_loop
 from tests.helpers.command_line import CommandLine, forget, registered, start_in_threads
 from tests.helpers.golden import WORDS, GoldenWords
+from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.store import Store
 
@@ -140,10 +141,7 @@ def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def silent_python(tmp_path: Path) -> Path:
     """A program that never answers, to be named as an interpreter."""
-    script = tmp_path / "silent.sh"
-    script.write_text("#!/bin/sh\nexec sleep 1000\n")
-    script.chmod(0o755)
-    return script
+    return Path(interpreter(tmp_path / "silent.sh", "exec sleep 1000"))
 
 
 @pytest.fixture

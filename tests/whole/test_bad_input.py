@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, Witness, agents_of, events_of
+from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CaseFailed, CaseFinished
@@ -72,10 +73,7 @@ def test_what_does_not_fit_is_a_row_with_need_and_free_and_the_rest_goes_on(cpug
 
 def script(folder, text):
     """Write an executable shell script."""
-    path = folder / "python"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
+    return interpreter(folder / "python", text)
 
 
 def run_with(cpugpu, python, *more):

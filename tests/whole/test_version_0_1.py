@@ -9,6 +9,7 @@ import shutil
 import pytest
 from tests.helpers.command_line import FAST, ROOT
 from tests.helpers.fleet.fleet_command import QUICK, ends, fleet, inventory, states
+from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.ui.themes import load_themes
@@ -72,10 +73,9 @@ def test_a_theme_can_be_chosen():
 
 
 def test_an_agent_of_another_version_is_named_and_costs_its_host_alone(cpugpu, tmp_path):
-    agent = tmp_path / "agent"
     hello = '{"event":"Hello","protocol":0,"environment":{}}'
-    agent.write_text(f"#!/bin/sh\necho '{{\"event\":\"HostReached\"}}'\necho '{hello}'\nexec cat >/dev/null\n")
-    agent.chmod(0o755)
+    text = f"echo '{{\"event\":\"HostReached\"}}'\necho '{hello}'\nexec cat >/dev/null"
+    agent = interpreter(tmp_path / "agent", text)
     hosts = inventory(
         tmp_path,
         f"""[launchers]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.helpers.machine.fake_interpreters import interpreter
+
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -45,9 +47,7 @@ def python_of(folder: Path, variant: str, recorded: Path, *, host: bool = False)
     """Write a program that plays a variant in an interpreter's place, or in a launcher's."""
     path = folder / f"{variant.replace(':', '-')}{'-host' if host else ''}"
     words = shlex.join([sys.executable, "-S", str(AGENT), variant, str(recorded), "host" if host else "here"])
-    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
-    path.chmod(0o755)
-    return path
+    return Path(interpreter(path, f'exec {words} "$@"'))
 
 
 def fleet_of(folder: Path, variants: tuple[str, ...], recorded: Path) -> list[str]:

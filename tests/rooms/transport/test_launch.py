@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.helpers.command_line import ROOT, Witness
+from tests.helpers.machine.fake_interpreters import interpreter
 from tests.helpers.runs.listening import PATIENCE_S, heard, next_of
 from tests.helpers.runs.recorder import QUICK, plan_of
 
@@ -139,11 +140,13 @@ main.main()
 
 def forking(agents, folder, then):
     """Give a plan to an agent that forks a child, which sleeps with the agent's pipes open, and then does `then`."""
-    (folder / "forks.py").write_text(FORKING_AGENT.format(then=then))
-    wrapper = folder / "python"
-    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} {folder}/forks.py "$@"\n')
-    wrapper.chmod(0o755)
-    agents.python = str(wrapper)
+    return written(agents, folder, FORKING_AGENT.format(then=then))
+
+
+def written(agents, folder, text):
+    """Give a plan to an agent with this text; return it and what it says."""
+    (folder / "agent.py").write_text(text)
+    agents.python = interpreter(folder / "python", f'exec {sys.executable} {folder}/agent.py "$@"')
     agent = agents.take()
     inbox = heard(agent)
     agent.send_plan(plan_of(64))
@@ -287,11 +290,8 @@ def test_a_standby_agent_that_cannot_start_is_reported(agents, words):
 
 def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents, tmp_path):
     """`x` right after the first `r` made the app call the interpreter unfit."""
-    slow = tmp_path / "python"
-    slow.write_text("#!/bin/sh\nexec sleep 60\n")
-    slow.chmod(0o755)
     ready: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
-    agents.python, agents.on_ready = str(slow), ready.put
+    agents.python, agents.on_ready = interpreter(tmp_path / "python", "exec sleep 60"), ready.put
     agent = agents.take()
     inbox = heard(agent)
     agent.end(at_once=False)
@@ -333,14 +333,7 @@ main.main()
 
 def test_kernels_run_on_torch_worker_and_prints_are_no_events(tmp_path, agents):
     """Output of libraries and events do not mix."""
-    (tmp_path / "spy.py").write_text(SPY_AGENT)
-    wrapper = tmp_path / "python"
-    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/spy.py "$@"\n')
-    wrapper.chmod(0o755)
-    agents.python = str(wrapper)
-    agent = agents.take()
-    inbox = heard(agent)
-    agent.send_plan(plan_of(64))
+    _, inbox = written(agents, tmp_path, SPY_AGENT)
     events = []
     while not isinstance(message := inbox.get(timeout=PATIENCE_S), AgentExited):
         events.append(message)

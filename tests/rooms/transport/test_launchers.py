@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S
+from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.agent.main import EXIT_CONTROLLER_GONE
 from cpugpu_tui.config.hosts import Host
@@ -58,10 +59,8 @@ def test_what_a_person_wrote_is_no_shell(tmp_path):
     """Interpreter, variables and arguments with special characters arrive unchanged."""
     trap = tmp_path / "trapped"
     nasty = NASTY.format(trap)
-    python = tmp_path / "py'th$on; x"
-    python.write_text('#!/bin/sh\nprintf "%s\\n" "$NASTY" "$@"\n')
-    python.chmod(0o755)
-    host = Host("h", python=str(python), env={"NASTY": nasty})
+    python = interpreter(tmp_path / "py'th$on; x", 'printf "%s\\n" "$NASTY" "$@"')
+    host = Host("h", python=python, env={"NASTY": nasty})
     done = ran(launchers.shell_line(host, (nasty,), 7))
     lines = done.stdout.decode().splitlines()[1:]
     assert (lines[0].encode(), lines[1], lines[2], lines[4:6]) == (launchers.REACHED, nasty, "-c", ["7", nasty])
@@ -121,10 +120,7 @@ def test_the_lines_for_the_interpreter_pass_through_every_shell():
 
 
 def test_home_is_that_of_the_host(tmp_path):
-    (tmp_path / "bin").mkdir()
-    python = tmp_path / "bin" / "python"
-    python.write_text("#!/bin/sh\necho here\n")
-    python.chmod(0o755)
+    interpreter(tmp_path / "bin" / "python", "echo here")
     assert b"here" in ran(launchers.shell_line(Host("h", python="~/bin/python"), (), 0), HOME=str(tmp_path)).stdout
 
 

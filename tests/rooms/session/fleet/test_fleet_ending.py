@@ -7,7 +7,8 @@ import sys
 import pytest
 from tests.helpers.command_line import PATIENCE_S, Witness
 from tests.helpers.fleet.fleet_command import LONG, agents_below, all_timing, inventory, objects, until
-from tests.rooms.session.fleet.test_fleet_local import here, script
+from tests.helpers.machine.fake_interpreters import interpreter
+from tests.rooms.session.fleet.test_fleet_local import here
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED
 
@@ -83,7 +84,7 @@ def test_an_agent_that_hears_of_its_controller_stays():
 
 def test_the_commands_that_are_printed_can_be_tried_by_hand(cpugpu, tmp_path):
     """Each word of a template or of `options` is one word again after a shell has parsed it."""
-    came = script(tmp_path / "get in", 'shift; echo "$1" >> came; shift; exec "$@"')
+    came = interpreter(tmp_path / "get in", 'shift; echo "$1" >> came; shift; exec "$@"')
     hosts = inventory(
         tmp_path,
         f"""[launchers]\nbox = ["{came}", "-x", "to; {{host}}"]\n

@@ -7,14 +7,9 @@ import sys
 import pytest
 from tests.helpers.command_line import FAST
 from tests.helpers.fleet.fleet_command import QUICK, ends, fleet, inventory, objects, states
+from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
-
-
-def script(path, text):
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
 
 
 @pytest.fixture
@@ -147,13 +142,13 @@ def test_nothing_is_left_on_the_host(cpugpu, tmp_path, here):
 
 
 def test_every_failure_has_its_word_and_the_others_are_saved(cpugpu, tmp_path, here, bare_python):
-    old = script(
+    old = interpreter(
         tmp_path / "old",
         f"""shift; exec {sys.executable} -c 'import sys; sys.version_info = (3, 8)
 exec(sys.argv.pop(1))' "$@" """,
     )
-    dies = script(tmp_path / "dies", "echo 'Illegal instruction' >&2; kill -ILL $$")
-    sleeps = script(tmp_path / "sleeps", "exec sleep 60")
+    dies = interpreter(tmp_path / "dies", "echo 'Illegal instruction' >&2; kill -ILL $$")
+    sleeps = interpreter(tmp_path / "sleeps", "exec sleep 60")
     hosts = inventory(tmp_path, f"""{here}launcher = "local"
 [launchers]
 nowhere = "no-such-launcher {{host}}"
@@ -237,8 +232,8 @@ head -c 1200000 /dev/urandom >&2; printf '\\n\\033[2J last words\\n' >&2
 
 def test_what_a_host_prints_is_data(cpugpu, tmp_path, here):
     """Banners, garbage, megabytes in a line and control sequences, before and after the agent's output."""
-    python = script(tmp_path / "python", f'{NOISE}\n{sys.executable} "$@"\ncode=$?\n{NOISE}\nexit $code')
-    broken = script(tmp_path / "broken", f"{NOISE}\nexit 9")
+    python = interpreter(tmp_path / "python", f'{NOISE}\n{sys.executable} "$@"\ncode=$?\n{NOISE}\nexit $code')
+    broken = interpreter(tmp_path / "broken", f"{NOISE}\nexit 9")
     hosts = inventory(
         tmp_path,
         f'{here}launcher = "local"\n[[hosts]]\nhost="noisy"\npython="{python}"\n'
@@ -256,7 +251,7 @@ def test_what_a_host_prints_is_data(cpugpu, tmp_path, here):
 def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu, tmp_path, here):
     """A jump host's banner may contain anything, even a line that looks like an event."""
     noise = """echo '{"event":"Hello","protocol":99}'; printf 'a line without an end: '"""
-    banner = script(tmp_path / "banner", f"""{noise}; shift; exec "$@" """)
+    banner = interpreter(tmp_path / "banner", f"""{noise}; shift; exec "$@" """)
     launcher = f"""launcher = "jump"\n[launchers]\njump = "{banner} {{host}}"\n"""
     hosts = inventory(tmp_path, f"""{here}pre = "printf loading..."\n{launcher}[[hosts]]\nhost = "n1"\n""")
     assert states(fleet(cpugpu, "-H", hosts, *QUICK, "--start-timeout", "20")) == {"n1": "done"}

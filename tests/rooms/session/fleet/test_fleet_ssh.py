@@ -22,6 +22,7 @@ from tests.helpers.fleet.fleet_command import (
     states,
 )
 from tests.helpers.fleet.sshd_server import host_lines, key, server
+from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 
@@ -91,15 +92,13 @@ def test_what_keeps_ssh_out_is_told_apart(cpugpu, tmp_path, node):
 def test_nobody_is_ever_asked_for_a_password(cpugpu, tmp_path, node):
     """Neither on the terminal nor by an askpass program."""
     asked = tmp_path / "asked"
-    program = tmp_path / "askpass"
-    program.write_text(f"#!/bin/sh\ntouch {asked}\n")
-    program.chmod(0o755)
+    program = interpreter(tmp_path / "askpass", f"touch {asked}")
     (node.folder / "sshd_config").write_text(
         (node.folder / "sshd_config").read_text().replace("PasswordAuthentication no", "PasswordAuthentication yes")
     )
     os.kill(node.pid, signal.SIGHUP)
     hosts = inventory(tmp_path, defaults() + host_lines("127.0.0.1", node.options(key(tmp_path / "wrong"))))
-    cpugpu("fleet", "run", "-H", hosts, *QUICK, DISPLAY=":0", SSH_ASKPASS=str(program),
+    cpugpu("fleet", "run", "-H", hosts, *QUICK, DISPLAY=":0", SSH_ASKPASS=program,
                      SSH_ASKPASS_REQUIRE="force", code=EXIT_CASES_FAILED)  # fmt: skip
     assert not asked.exists()
 
