@@ -20,6 +20,7 @@ from tests.helpers.bench import planted_step
 from tests.helpers.bench.figures import record
 from tests.helpers.bench.plant import plant_elsewhere, require_plant
 from tests.helpers.bench.ratios import cap_seconds, table
+from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
 from cpugpu_tui.model.quantities import time_text
@@ -54,7 +55,10 @@ def main() -> None:
     require_plant(plant, PERCENT)
     words: dict[str, list[set[str]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder:
-        pythons = [interpreter(Path(folder) / name, percent) for name, percent in SIDES.items()]
+        pythons = [  # this one, with so many percent more work
+            interpreter(Path(folder) / name, f'BENCH_PLANT_PERCENT={percent:g} exec "{sys.executable}" "$@"')
+            for name, percent in SIDES.items()
+        ]
 
         def duets() -> Iterator[tuple[str, ...]]:
             for number in range(TRIALS):
@@ -90,14 +94,7 @@ def has_gpu() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def interpreter(path: Path, percent: float) -> Path:
-    """Write a script that is this interpreter with so many percent more work."""
-    path.write_text(f'#!/bin/sh\nBENCH_PLANT_PERCENT={percent:g} exec "{sys.executable}" "$@"\n')
-    path.chmod(0o755)
-    return path
-
-
-def play(pythons: Sequence[Path], device: str, most_s: float) -> Played:
+def play(pythons: Sequence[str], device: str, most_s: float) -> Played:
     """Run one duet, in which no pair of agents begins after `most_s`; its notices go to stderr."""
     command = [
         sys.executable, "-m", "cpugpu_tui", "run", "planted-step", "--size", str(SIZES[device]),
