@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import resource
 import sys
@@ -11,7 +10,7 @@ from typing import Any
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, Check, CodeTraced, Sketch
-from cpugpu_tui.timing.own_code import LAZY, nothing_left, refused, require_settings
+from cpugpu_tui.timing.own_code import LAZY, nothing_left, numbers_beside, refused, require_settings, same
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads import Workload
@@ -197,7 +196,7 @@ def examine_side(
     """
     name = workload.code_on(device).statement
     assert isinstance(op.inputs, CodeInputs)
-    before = _snapshot(op.inputs)
+    before = numbers_beside(op.inputs)
     with nothing_left(before_code), watched_operators(device) as seen:
         result = op.step(*op.inputs)
         _wait(wait)
@@ -205,9 +204,8 @@ def examine_side(
     if isinstance(result, LAZY):
         raise refused(f"{name} returns a {type(result).__name__}, which has computed nothing yet.",
                       "Use up its values inside, for example with list(...).")  # fmt: skip
-    if not _same(before, _snapshot(op.inputs)):
-        raise refused(f"{name} changes its inputs, so later calls do other work.",
-                      "Let it work on a copy, for example x.copy().")  # fmt: skip
+    if not same(before, numbers_beside(op.inputs)):
+        raise _changes_inputs(name)
     library = library_of(result)
     op.waits_itself = any(hasattr(each, WAIT) for each in leaves(result))
     if op.waits_itself and not workload.waits.get(device):
@@ -216,7 +214,7 @@ def examine_side(
     reason = f"the result of {name} is {type(result).__name__}, which has no DLPack, no buffer and no numbers"
     if found and not seen.draws:
         again = copied(numbers(op.step(*op.inputs)))
-        seen.draws = not _same(found, again)
+        seen.draws = not same(found, again)
         reason = ""
     if seen.draws:
         reason = f"{name} draws random numbers"
@@ -268,21 +266,9 @@ def is_stream_seen(library: str, *, uses_side_stream: bool) -> bool:
     return False
 
 
-def _snapshot(inputs: CodeInputs) -> tuple[Any, ...]:
-    """Return copies of all numbers that the code takes: its arguments, and what its set-up made beside them."""
-    function: Any = inspect.unwrap(inputs.function)
-    names = [name for name in function.__code__.co_names if name in function.__globals__]
-    arrays = (*inputs, *(function.__globals__[name] for name in names))
-    return tuple(copied(each) for array in arrays for each in numbers(array))
-
-
-def _same(found: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    import torch
-
-    return len(found) == len(other) and all(
-        each.shape == that.shape and torch.equal(combined([each]).nan_to_num(), combined([that]).nan_to_num())
-        for each, that in zip(found, other, strict=True)
-    )
+def _changes_inputs(name: str) -> CaseError:
+    return refused(f"{name} changes its inputs, so later calls do other work.",
+                   "Let it work on a copy, for example x.copy().")  # fmt: skip
 
 
 def _wait(wait: Callable[[], None] | None) -> None:
@@ -297,9 +283,12 @@ def _require_fresh(
     """Refuse code that returns the same numbers for other inputs: it kept its result."""
     n, dtype, seed = op.host_inputs
     other = workload.place(op.case.variant, (n, dtype, seed + OTHER_SEED), device)
+    before = numbers_beside(other)
     result = other.function(*other)
     _wait(wait)
+    if not same(before, numbers_beside(other)):  # perhaps in its first call alone
+        raise _changes_inputs(name)
     assert isinstance(op.inputs, CodeInputs)
-    if _same(found, copied(numbers(result))) and not _same(_snapshot(op.inputs), _snapshot(other)):
+    if same(found, copied(numbers(result))) and not same(numbers_beside(op.inputs), numbers_beside(other)):
         raise refused(f"{name} gave the same result for other inputs: it is cached.",
                       "Remove the cache, or time the function below it.")  # fmt: skip
