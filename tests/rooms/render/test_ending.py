@@ -60,6 +60,8 @@ def test_a_search_that_time_cut_short_can_go_on(store, took_s, goes_on):
 def test_sizes_that_were_not_reached_are_counted(words):
     cases = len(build_plan(LIMITED).cases)
     words([cut_short(ended(LIMITED, skipped=count)) for count in (cases, 2)])
+    two = LIMITED._replace(names=("matmul", "sort"), sizes="100:1000")
+    words(cut_short(ended(two, skipped=sum(case.workload == "sort" for case in build_plan(two).cases))))
 
 
 def test_many_cases_that_were_not_reached_are_one_sentence_and_no_rows(words):

@@ -191,6 +191,7 @@ def gate(given: GateGiven) -> None:
         raise typer.Exit(play(request, options, given.against, as_json=given.json))
     base = series_in(given.baseline_name, given.database)
     if given.new is not None:
+        opt.refuse_beside(given.context, "--new", "repeat".__eq__, "Leave it out: --new runs nothing.")
         raise typer.Exit(judge(request, base, series_in(given.new, given.database), as_json=given.json))
     raise typer.Exit(run_and_judge(request, options, base, as_json=given.json))
 

@@ -323,7 +323,8 @@ def gate_sentence(report: GateReport) -> str:
     }
     why = ", ".join(f"{count} {words}" for words, count in reasons.items() if count)
     open_ones = counts[compare.UNDECIDED] + counts[compare.TOO_FEW]
-    more = "the times vary too much" if report.found.is_duet else "more runs are needed (--repeat 10)"
+    sides = f"the baseline has {len(report.found.base.runs)}, the new series {len(report.found.new.runs)}"
+    more = "the times vary too much" if report.found.is_duet else f"more runs are needed (--repeat): {sides}"
     why = why or more
     return f"Undecided: {open_ones} of {total} may be slower by more than {most}; {why}."
 

@@ -240,7 +240,10 @@ def cut_short(run: RunState) -> str:
         return ""
     names = {sweep: f"{work_name(sweep)} " if len(run.sweeps) > 1 else "" for sweep in run.sweeps}
     wide = [f"{names[sweep]}{WORLDS[key]}{bracket_text(change)}" for sweep, key, change in wide_brackets(run)]
-    parts = [f"{run.skipped} of {len(run.rows)} sizes were not reached"] if run.skipped else []
+    reached = {row.case.sweep for row in run.rows.values() if row.status != "skipped"}
+    unreached = dict.fromkeys(work_name(row.case.sweep) for row in run.rows.values() if row.case.sweep not in reached)
+    among = f", among them all of {joined(list(unreached))}" if unreached and reached else ""
+    parts = [f"{run.skipped} of {len(run.rows)} sizes were not reached{among}"] if run.skipped else []
     named = f"brackets still wide: {', '.join(wide)}"
     parts += [named if len(wide) <= MOST_NAMED else f"{len(wide)} brackets are still wide"] if wide else []
     return f"The time limit ended the search early: {'; '.join(parts)}." if parts else ""
@@ -264,11 +267,11 @@ NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
 """Heading of the picture where that one does not fit, and its fewest cells."""
 
 LEGEND = (
-    "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins (with copies not, unclear or"
-    " not timed), {both} also with copies, {open} unclear or the winner changes, {gap} gap: over {widest}× to the"
-    " next size, or a lead too small for that step, perhaps only with copies. A device wins where it is faster by over"
-    " {tie} with 95 % certainty, and at one size or more with 95 % for all sizes together. Thresholds name one that"
-    " costs up to {cost} more."
+    "Bars: sizes, smallest to largest, logarithmic; none for a single size. {cpu} CPU wins, {resident} GPU wins (with"
+    " copies not, unclear or not timed), {both} also with copies, {open} unclear or the winner changes, {gap} gap: over"
+    " {widest}× to the next size, or a lead too small for that step, perhaps only with copies. A device wins where it"
+    " is faster by over {tie} with 95 % certainty, and at one size or more with 95 % for all sizes together. Thresholds"
+    " name one that costs up to {cost} more."
 ).format_map({**SIGNS, "widest": WIDEST_GAP, "tie": share_text(EQUIVALENCE), "cost": share_text(MOST_COST)})
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)

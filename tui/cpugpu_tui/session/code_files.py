@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -141,7 +142,10 @@ def file_of_revision(file: str, revision: str, folder: Path) -> tuple[str, str]:
             archive.kill()
     found = folder / inside
     if not found.is_file():
-        raise UsageError(f"{inside} is not in revision {revision}.", f"See git log --follow -- {inside}.")
+        if not _git(path.parent, "log", "-1", "--format=%h", "--", path.name)[0]:
+            raise UsageError(f"{inside} is in no revision.", OTHERWISE)
+        log = shlex.join(("git", "-C", root, "log", "--follow", "--", inside))
+        raise UsageError(f"{inside} is not in revision {revision}.", f"See {log}.")
     return str(found), commit[:12]
 
 

@@ -275,8 +275,10 @@ def _require_numbers(result: Any, code: OwnCode) -> None:
 def _never_on_gpu(seen: Operators) -> CaseError:
     line = f" at {seen.cpu_line}" if seen.cpu_line and not seen.cpu_line.startswith("<") else ""
     ran = f" {', '.join(seen.on_cpu[:3])} ran on the CPU{line}." if seen.on_cpu else ""
-    return refused(f"Never used the GPU: 0 operators of torch ran there.{ran}",
-                   "Make the tensors in --setup, or name device in the statement.")  # fmt: skip
+    remedy = "Make the tensors in --setup or inputs(n), or name device in the code."
+    if not seen.on_cpu:
+        remedy = "Add --device cpu, or set code for the GPU beside it: --on-cpu CODE --on-gpu CODE."
+    return refused(f"Never used the GPU: 0 operators of torch ran there.{ran}", remedy)
 
 
 def _require_work(op: Operation, result: Any, seen: Operators, wait: Callable[[], None] | None) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 from itertools import count
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.helpers.command_line import FAST, ROOT, committed
 from cpugpu_tui.analysis import compare
 from cpugpu_tui.analysis.compare import FAILED, NOT_JUDGED, PASSED
 from cpugpu_tui.cli.running.gate import LIMITS
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import DEVICE, LATENCY, RunStarted
 from cpugpu_tui.render.comparison import VERDICT_WORDS
 from cpugpu_tui.store import Store
@@ -107,6 +108,16 @@ def repository(tmp_path):
     committed(folder, "first")
     (folder / "src" / "beside.py").write_text("FACTOR = 2.0\n")
     return folder
+
+
+def test_a_file_that_a_revision_has_under_another_name_is_found_by_the_command_that_is_told(cpugpu, repository):
+    """Typed in a folder of the repository, it found nothing."""
+    (repository / "src" / "mine.py").rename(repository / "src" / "new.py")
+    committed(repository, "second")
+    done = cpugpu.here("time", f"{repository}/src/new.py:scaled", "--rev", "first", "--n", "64", code=EXIT_USAGE)
+    command = shlex.split(done.err.split("See ")[1].strip().removesuffix("."))
+    told = subprocess.run(command, cwd=repository / "src", capture_output=True, text=True, check=True).stdout
+    assert told.count("commit ") == 2
 
 
 def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(cpugpu, repository):
