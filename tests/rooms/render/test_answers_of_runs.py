@@ -128,6 +128,13 @@ def test_several_sweeps_are_a_table(words):
     words(table_lines(two_sweeps(), 120))
 
 
+def test_a_speedup_that_holds_for_one_of_several_starts_says_so(monkeypatch):
+    """Only the rows above had brackets for it: `32.0× ± 1.2 %` stood for all starts."""
+    for starts in (1, 2):
+        monkeypatch.setattr(RunState, "starts", starts)  # each of these rows has one
+        assert ("in one start" in table_lines(two_sweeps(), 200)[1]) is (starts == 2)
+
+
 @pytest.mark.parametrize("width", [40, 60, 78, 100])
 def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width):
     head, *rows = table_lines(two_sweeps(), width)

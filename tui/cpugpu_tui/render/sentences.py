@@ -345,8 +345,9 @@ def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     wins = where(found, answer.report.axis).removesuffix(f" ({picture[SIZES]})") if picture else where(found)
     return {
         NAME: named_on(answer) + (f", {RECORDED}" if beside_words(run) else ""), **picture, WHERE: wins,
-        BRACKET: NONE if found.crossover is None else bracket_text(found.crossover), LARGEST: _at_largest(timed[-1]),
-        COPIES: NONE if moved.kind == NONE_TIMED else f"{where(moved)}; {_at_largest(moved.timed[-1])}",
+        BRACKET: NONE if found.crossover is None else bracket_text(found.crossover),
+        LARGEST: _at_largest(run, timed[-1]),
+        COPIES: NONE if moved.kind == NONE_TIMED else f"{where(moved)}; {_at_largest(run, moved.timed[-1])}",
         LIMIT: _limit(run, answer),
     }  # fmt: skip
 
@@ -356,12 +357,13 @@ def _picture(answer: Answer, cells: int) -> str:
     return "".join(SIGNS[kind] for kind in bars.cells_of(answer.report, cells))
 
 
-def _at_largest(size: Size) -> str:
-    """Return `95.4× ± 0.4 % at 100M`, with the reason if it was not judged."""
+def _at_largest(run: RunState, size: Size) -> str:
+    """Return `95.4× ± 0.4 % at 100M`, with the reason if it was not judged, and if it holds for fewer starts."""
     assert size.comparison is not None
     is_few = size.comparison.low is None  # `2,120× in 1 round at 4M (only 1 round)`
+    once = " in one start" if run.starts > 1 and not is_few and not size.comparison.covers_starts else ""
     reason = "" if size.winner is not None else f" ({TOO_FEW if is_few else reason_words(size)})"
-    return f"{speedup_text(size.comparison, size.rounds)} at {size_text(size.size)}{reason}"
+    return f"{speedup_text(size.comparison, size.rounds)} at {size_text(size.size)}{once}{reason}"
 
 
 def _limit(run: RunState, answer: Answer) -> str:

@@ -79,7 +79,9 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
     for run in store.runs(LOOKED_AT):
         if run.hostname != here or preset not in (None, run.name):
             continue  # imported, or merged from another machine; or of another preset
-        if (run.status != "running" and run.status != "done") or run.cases_skipped:
+        if run.status not in ("running", "done") or run.cases_skipped:
+            if run.status == "failed" and run.statement:  # its cases failed, and code is not resumed
+                continue
             found = _what_is_missing(store, run)
             if found is not None and not _ELSEWHERE & found.started.environment.keys():
                 return found

@@ -97,6 +97,9 @@ def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu, limits_when_ready):
     assert first.code in (EXIT_OK, EXIT_CASES_FAILED)
     assert refused.code == EXIT_USAGE
     assert "code" in refused.err
+    cpugpu.here("rm", "latest", code=EXIT_OK)
+    cpugpu.here("time", "missing + 1", "--n", "64", "--simulate", FAST, code=EXIT_CASES_FAILED)
+    assert "No unfinished run" in cpugpu.here("run", "--resume").err, "its cases failed: nothing is missing"
 
 
 def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu):
