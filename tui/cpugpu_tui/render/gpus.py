@@ -109,7 +109,8 @@ def group_sentences(model: str, found: Mapping[str, Standing], rows: Sequence[Ma
     if not slow:
         widest = max(abs(standing.ratio - 1) for standing in found.values())
         few = "" if len(found) >= ENOUGH_ALIKE else " (two GPUs count as alike within 5 %)"
-        lines.append(f"{each[0].upper()}{each[1:]} are alike: within {percent(widest)} % of their median{few}.")
+        mean = f" in the mean of {len(rows)} rows" if len(rows) > 1 else ""  # single rows differ by more
+        lines.append(f"{each[0].upper()}{each[1:]} are alike: within {percent(widest)} % of their median{mean}{few}.")
     return lines
 
 
