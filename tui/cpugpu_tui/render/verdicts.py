@@ -127,8 +127,9 @@ def mark_lines(run: RunState, where: Callable[[str, Sequence[Row]], str] = lambd
     `where` says where the rows of a mark are.
     """
     finished, marked = _marked(run)
+    cases = "cases" if len({row.case.threads for row in run.rows.values()}) > 1 else "rows"  # several in a row
     return [
-        f"{mark} in {len(rows)} of {finished} timed rows{where(mark, rows)}: {mark_words(mark)}."
+        f"{mark} in {len(rows)} of {finished} timed {cases}{where(mark, rows)}: {mark_words(mark)}."
         + (_near_words(run, rows[0]) if mark == NOT_RECORDED else "")
         for mark, rows in marked.items()
     ]
