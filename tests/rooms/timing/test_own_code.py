@@ -292,3 +292,8 @@ def test_code_that_changes_an_array_beside_torch_is_refused(statement, setup, in
     """In its first call alone, too: what came after took 464 ns instead of 9.8 ms. Only tensors can be restored."""
     assert "Let it work on a copy" in refusal(statement, setup, in_place=in_place)
     traced("np.sort(x)", setup)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_a_buffer_that_is_only_written_is_no_input(dtype):
+    traced("np.greater(x, 0.5, out=out)", "x = np.random.rand(n)", f"out = np.zeros(n, '{dtype}')")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import resource
 import threading
@@ -19,14 +18,14 @@ from typing import Any
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.machine.processes import children, kill_children
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, CodeTraced, OwnCode, torch_dtype
+from cpugpu_tui.timing.changed_inputs import changes_inputs, has_arrays
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import OWN, Operation, operation
 from cpugpu_tui.timing.torch_devices import first_line, sentence
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, refill
-from cpugpu_tui.workloads.containers import as_tensor, combined, copied, fill, numbers, tensors
+from cpugpu_tui.workloads.containers import combined, copied, fill, numbers, tensors
 from cpugpu_tui.workloads.operators import Operators, memory_of, put_back, watched_operators
 from cpugpu_tui.workloads.own_code import place_of
-from cpugpu_tui.workloads.two_implementations import leaves
 
 MOST_TRIED_FLOPS = 1e10
 """Largest call that is tried out for a simulated machine, FLOPs: six calls of 0.2 s on two cores."""
@@ -79,7 +78,7 @@ def examine(
         CaseError: `refused`, with the trap's name and what to do.
     """
     assert isinstance(op.inputs, CodeInputs)
-    _require_untouched(op, workload, device)
+    _require_untouched(op, workload, device, wait)
     refill(op.inputs, 1)
     with nothing_left(before_code), _peak_memory(device, wait) as peak:
         versions = [each._version for each in _plain_tensors(op.inputs)]
@@ -200,45 +199,24 @@ def _plain_tensors(inputs: CodeInputs | tuple[Any, ...]) -> Iterator[Any]:
             yield from tensors(each)
 
 
-def _require_untouched(op: Operation, workload: CodeWorkload, device: str) -> None:
-    """Refuse code that changes arrays of other libraries, also in its first call alone: only tensors are restored.
-
-    NumPy code that found its array sorted was timed without a word, up to 30,000 times too fast.
-    """
+def _require_untouched(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[], None] | None) -> None:
+    """Refuse code that changes arrays of other libraries, also in its first call alone: only tensors are restored."""
     import torch
 
     assert isinstance(op.host_inputs, CodeInputs)
-    if all(as_tensor(each) is None for each in _named(op.host_inputs)):
+    if not has_arrays(op.host_inputs):
         return
     made = workload.made(op.case.size, getattr(torch, torch_dtype(op.case.dtype)), 0)
-    before = numbers_beside(made)
     placed = made if device == "cpu" else workload.place(op.case.variant, made, device)
-    placed.function(*placed)
-    if not same(before, numbers_beside(made)):
+
+    def call() -> None:
+        placed.function(*placed)
+        if wait is not None:
+            wait()
+
+    if changes_inputs(made, call):
         raise refused("The code changes its inputs, so later calls do other work.",
                       "Let it work on a copy, for example x.copy().")  # fmt: skip
-
-
-def _named(inputs: CodeInputs) -> Iterator[Any]:
-    """Yield what the code takes by name from its set-up, and what lies in tuples, lists and dicts of it."""
-    function: Any = inspect.unwrap(inputs.function)
-    for name in function.__code__.co_names:
-        yield from leaves(function.__globals__.get(name))
-
-
-def numbers_beside(inputs: CodeInputs) -> tuple[Any, ...]:
-    """Return copies of all numbers that the code takes: its arguments, and what its set-up made beside them."""
-    return tuple(copied(each) for array in (*inputs, *_named(inputs)) for each in numbers(array))
-
-
-def same(found: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return whether numbers are equal; those that are none are equal to 0."""
-    import torch
-
-    return len(found) == len(other) and all(
-        each.shape == that.shape and torch.equal(combined([each]).nan_to_num(), combined([that]).nan_to_num())
-        for each, that in zip(found, other, strict=True)
-    )
 
 
 def require_settings(op: Operation) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, Check, CodeTraced, Sketch
-from cpugpu_tui.timing.own_code import LAZY, nothing_left, numbers_beside, refused, require_settings, same
+from cpugpu_tui.timing.changed_inputs import changes_inputs, numbers_beside, same
+from cpugpu_tui.timing.own_code import LAZY, nothing_left, refused, require_settings
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads import Workload
@@ -283,12 +284,16 @@ def _require_fresh(
     """Refuse code that returns the same numbers for other inputs: it kept its result."""
     n, dtype, seed = op.host_inputs
     other = workload.place(op.case.variant, (n, dtype, seed + OTHER_SEED), device)
-    before = numbers_beside(other)
-    result = other.function(*other)
-    _wait(wait)
-    if not same(before, numbers_beside(other)):  # perhaps in its first call alone
+    results: list[Any] = []
+
+    def call() -> None:
+        result = other.function(*other)
+        _wait(wait)
+        results.append(copied(numbers(result)))
+
+    if changes_inputs(other, call):
         raise _changes_inputs(name)
     assert isinstance(op.inputs, CodeInputs)
-    if same(found, copied(numbers(result))) and not same(numbers_beside(op.inputs), numbers_beside(other)):
+    if same(found, results[0]) and not same(numbers_beside(op.inputs), numbers_beside(other)):
         raise refused(f"{name} gave the same result for other inputs: it is cached.",
                       "Remove the cache, or time the function below it.")  # fmt: skip
