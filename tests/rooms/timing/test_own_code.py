@@ -296,4 +296,5 @@ def test_code_that_changes_an_array_beside_torch_is_refused(statement, setup, in
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 def test_a_buffer_that_is_only_written_is_no_input(dtype):
+    traced("x.add_(int(y[0]))", VECTOR, "y = np.ones(n)", in_place=True)  # a tensor is restored
     traced("np.greater(x, 0.5, out=out)", "x = np.random.rand(n)", f"out = np.zeros(n, '{dtype}')")

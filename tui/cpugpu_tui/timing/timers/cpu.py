@@ -54,9 +54,13 @@ class CpuTimer(TorchThreads, HostTimer):
         """Return the operation on the host inputs, as the workload places them."""
         self._use_threads(case)
         loaded = operation(case, inputs, "cpu")
-        if isinstance(loaded.workload, OWN):
-            self._libraries.look()
+        self._look_for_libraries(loaded)
         return loaded
+
+    def _look_for_libraries(self, op: Operation) -> None:
+        if isinstance(op.workload, OWN):
+            self._libraries.look()
+            self._use_threads(op.case)
 
     def _use_threads(self, case: Case) -> None:
         import torch
@@ -72,6 +76,7 @@ class CpuTimer(TorchThreads, HostTimer):
         started_ns = perf_counter_ns()
         result = op.step(*op.inputs)
         elapsed_ns = float(perf_counter_ns() - started_ns)
+        self._look_for_libraries(op)  # the call may have loaded more
         singles = {COLD_START: (elapsed_ns,)} if self._is_fresh else {}
         self._is_fresh = False
         if op.is_written_as_called:
