@@ -1,13 +1,14 @@
 """Kernel times in comparisons and gates: where they are missing, of several GPUs, and the bands of each time."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.rooms.compare.test_compare_simulated import series as simulated_series
 
 from cpugpu_tui.analysis.compare import BANDS, NOT_JUDGED, PASSED, TOO_FEW
 from cpugpu_tui.cli.running.gate import LIMITS
-from cpugpu_tui.compare.comparison import compare_series
+from cpugpu_tui.compare.comparison import compare_series, differing_results
 from cpugpu_tui.compare.gate import gate_series, view
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
@@ -87,3 +88,10 @@ def test_each_gpu_of_a_host_takes_its_own_kernels_along():
 )
 def test_a_band_is_for_both_times_or_for_the_named_one(text, bands):
     assert parse_bands(text, BANDS) == pytest.approx(bands)
+
+
+def test_results_of_other_lengths_are_told_with_their_code():
+    """`16,384 and 640 numbers` did not say which code had which."""
+    old, new = ({"run": SimpleNamespace(check=SimpleNamespace(sketches=[SimpleNamespace(count=count)]))}
+                for count in (32, 1024))  # fmt: skip
+    assert differing_results(old, new) == "different results: 32 numbers of OLD and 1,024 of NEW"

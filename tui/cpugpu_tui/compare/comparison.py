@@ -284,8 +284,8 @@ def differing_results(base: Mapping[str, MeasuredCase], new: Mapping[str, Measur
         if one is None or other is None:
             continue
         if [each.count for each in one.sketches] != [each.count for each in other.sketches]:
-            counts = (" + ".join(f"{each.count:,}" for each in check.sketches) for check in (one, other))
-            return f"different results: {' and '.join(counts)} numbers"
+            first, second = (" + ".join(f"{each.count:,}" for each in check.sketches) for check in (one, other))
+            return f"different results: {first} numbers of OLD and {second} of NEW"
         for mine, theirs in zip(one.sketches, other.sketches, strict=True):
             error = math.dist(mine.sums, theirs.sums) / (max(mine.norm, theirs.norm) or 1.0)
             if not error <= one.tolerance:
