@@ -49,7 +49,10 @@ class HistoryGiven(opt.Given):
 
 @opt.takes(history_commands.callback(invoke_without_command=True), HistoryGiven, "text tag json database limit")
 def history(given: HistoryGiven) -> None:
-    """List saved runs, newest first."""
+    """List saved runs, newest first.
+
+    An answer is that of the run by itself. `show` also counts starts of earlier runs.
+    """
     limit, text, tag = given.limit, given.text, given.tag
     if given.context.invoked_subcommand is not None:
         return

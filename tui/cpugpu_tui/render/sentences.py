@@ -151,7 +151,7 @@ def starts_text(run: RunState) -> str:
     if run.starts < 2:
         earlier = sum(map(covers_starts, rows))
         one = f"1 of {run.plan.starts} starts" if _lacked_cores(run, rows) else "1 start"
-        return ", ".join([one, *([f"{count_of(earlier, 'row')} with earlier ones"] if earlier else [])])
+        return ", ".join([one, *([f"{count_of(earlier, 'row')} with starts of earlier runs"] if earlier else [])])
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
     brackets = "; intervals in brackets hold within one" if any(is_of_one_start(run, row) for row in rows) else ""
     return f"{run.starts}{asked} starts{brackets}"
