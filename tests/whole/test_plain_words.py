@@ -39,6 +39,7 @@ BEFORE = (
 
 PATTERNS = (
     r"(?<!there )\bis no (age|count|database|format|host|number|pace|percentage|range|recording|size|tag|trace)\b",
+    r"(?<!there )\bis no input\b",
     r"\bfrom \d[\d,.]* on\b(?! \w)",
     r"\bit says, and\b",
 )

@@ -330,7 +330,8 @@ def test_within_one_start_a_difference_is_judged_that_other_starts_refute():
 @pytest.mark.usefixtures("agents_here")
 def test_no_row_names_a_winner_that_the_report_does_not(cpugpu):
     # Runs of one seed differ by `drift`: of four with seed 3, three lost none.
-    assert any(lost_winners(cpugpu, seed) for seed in range(1, 9)), "no row of one start lost its winner"
+    lost = [lost_winners(cpugpu, seed) for seed in (1, 2)]
+    assert any(lost) or any(lost_winners(cpugpu, seed) for seed in range(3, 9)), "no row of one start lost its winner"
 
 
 def lost_winners(cpugpu, seed):

@@ -49,7 +49,7 @@ def changes_inputs(inputs: CodeInputs, call: Callable[[], None]) -> bool:
     """Call the code on inputs that no call has seen; return whether it changes what later calls work on.
 
     NumPy code that found its array sorted was timed without a word, up to 30,000 times too fast. A buffer that is only
-    written, as by `out=`, is no input: whatever else a second call finds there, it leaves the same.
+    written, as by `out=`, does not count: whatever else a second call finds there, it leaves the same.
     """
     import torch
 

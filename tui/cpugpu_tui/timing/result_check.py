@@ -11,7 +11,7 @@ from typing import Any
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, Check, CodeTraced, Sketch
 from cpugpu_tui.timing.changed_inputs import changes_inputs, numbers_beside, same
-from cpugpu_tui.timing.own_code import LAZY, nothing_left, refused, require_settings
+from cpugpu_tui.timing.own_code import LAZY, changed_arrays, nothing_left, refused, require_settings
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads import Workload
@@ -206,7 +206,7 @@ def examine_side(
         raise refused(f"{name} returns a {type(result).__name__}, which has computed nothing yet.",
                       "Use up its values inside, for example with list(...).")  # fmt: skip
     if not same(before, numbers_beside(op.inputs)):
-        raise _changes_inputs(name)
+        raise changed_arrays(name)
     library = library_of(result)
     op.waits_itself = any(hasattr(each, WAIT) for each in leaves(result))
     if op.waits_itself and not workload.waits.get(device):
@@ -267,11 +267,6 @@ def is_stream_seen(library: str, *, uses_side_stream: bool) -> bool:
     return False
 
 
-def _changes_inputs(name: str) -> CaseError:
-    return refused(f"{name} changes its inputs, so later calls do other work.",
-                   "Let it work on a copy, for example x.copy().")  # fmt: skip
-
-
 def _wait(wait: Callable[[], None] | None) -> None:
     if wait is not None:
         wait()
@@ -292,7 +287,7 @@ def _require_fresh(
         results.append(copied(numbers(result)))
 
     if changes_inputs(other, call):
-        raise _changes_inputs(name)
+        raise changed_arrays(name)
     assert isinstance(op.inputs, CodeInputs)
     if same(found, results[0]) and not same(numbers_beside(op.inputs), numbers_beside(other)):
         raise refused(f"{name} gave the same result for other inputs: it is cached.",

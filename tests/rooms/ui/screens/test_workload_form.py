@@ -187,7 +187,8 @@ async def test_down_visits_every_field_with_its_hint_and_the_keys_in_sight(size)
                 await pilot.press("down")
             assert form.focused.id == name
 
-            def is_in_sight(name=name, label=label):  # a hint may change meanwhile: a time is estimated
+            # The hint as it is now: once, and why is not known, an older one never came.
+            def is_in_sight(name=name, label=label):
                 hint = text_of(pilot, f"#{name}-hint").splitlines()
                 return all(part in said(pilot) for part in (label, *hint, "enter run", "esc close"))
 
