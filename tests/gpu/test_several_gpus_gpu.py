@@ -71,6 +71,7 @@ def test_every_gpu_is_timed_by_its_own_clock_and_streams(timed, gpu_count):
             assert own < waited or row.case == LARGE
 
 
+@pytest.mark.alone  # beside other tests one GPU took 3.5 times as long as the other
 def test_a_graph_is_captured_on_each_gpu(gpu_count):
     """torch's capture stream belongs to the first GPU: work on the second would not be captured."""
     case = Case("mnist-mlp", 32, variant="cuda-graph")

@@ -5,6 +5,7 @@ Each line says what was measured, on which machine, with which torch, when, and 
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures.ndjson"
 HEADER = ("what", "figure", "measured on", "command")
 
 IN_README = (
-    "GPU time against NVBench in the same process, short kernels",
+    "GPU time against NVBench in the same process, kernels of 50 µs and more",
     "CPU latency against `torch.utils.benchmark`: matmul of n = 64 to 1,024, all threads",
     "Brackets of five starts that hold the crossover, where starts differ by 14 and 10 %",
     "Intervals there that hold the next run's speedup, of five starts",
@@ -40,7 +41,8 @@ def in_short() -> str:
     """Return the list of the figures that README quotes."""
     found = {each["figure"]: each for each in figures()}
     quoted = [found[name] for name in IN_README]
-    return "\n".join(f"- {each['figure']}: {each['value']} ({machine_of(each)}, {each['date']})." for each in quoted)
+    shown = [{**each, "cpu": ""} if each.get("gpu") else each for each in quoted]
+    return "\n".join(f"- {each['figure']}: {each['value']} ({machine_of(each)}, {each['date']})." for each in shown)
 
 
 def block(name: str) -> str:
@@ -71,7 +73,9 @@ def machine_of(each: dict[str, Any]) -> str:
     """Return the machine in words."""
     if machine := each.get("machine"):
         return str(machine)
-    return ", ".join(filter(None, (each["gpu"], each["cpu"].removesuffix(" Processor"), f"{each['cores']} cores")))
+    gpus = Counter(each["gpu"].split(", "))
+    names = (f"{count} × {name}" if count > 1 else name for name, count in gpus.items())
+    return ", ".join(filter(None, (*names, each["cpu"].removesuffix(" Processor"), f"{each['cores']} cores")))
 
 
 def code_since(each: dict[str, Any], root: Path = FIGURES.parents[1]) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.helpers.runs.recorder import QUICK, Call, Recorder, SpiedMachine, plan_of, state_of, swept
+from tests.helpers.runs.recorder import QUICK, Call, Recorder, SpiedMachine, SpiedTimer, plan_of, state_of, swept
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import energy
@@ -167,6 +167,21 @@ def test_a_call_that_is_timed_once_has_its_energy_without_being_asked():
     assert found["cuda:0"].joules_per_call.value == pytest.approx(6.0 * 600.0, rel=0.03)
     assert found["cpu"].joules_per_call.value == pytest.approx(9.0 * 200.0, rel=0.03)
     assert found["cuda:0"].plus_minus == pytest.approx(0.1 / 6.0, rel=0.01)
+
+
+def test_a_long_call_is_made_once_a_round_and_not_again_for_anything_else(monkeypatch):
+    """Three rounds of a call of 113 s on an H200 did not end in 18 minutes."""
+    asked, honest = [], SpiedTimer.ready
+    monkeypatch.setattr(SpiedTimer, "ready", lambda *given: asked.append(given[2]) or honest(*given))
+    plan = plan_of(64, simulation=LONG, metrics=(*model.METRICS, model.ENERGY), rounds=3, max_rounds=3,
+                   has_exact_rounds=True)  # fmt: skip
+    recorder = swept(plan)[1]
+    for device in ("cpu", "cuda:0"):
+        calls = [entry.what for entry in recorder.log if isinstance(entry, Call) and entry.device == device]
+        assert calls == ["first call", *4 * ["block"]], "a first call below 10 s may be cold, and is repeated"
+        assert [event.calls for event in recorder.of(model.EnergyMeasured) if event.device == device] == [1]
+    assert set(asked) == {0}, "no calls to settle the clock"
+    assert not recorder.of(model.KernelsProfiled)
 
 
 def test_the_energy_of_a_short_call_is_not_guessed_from_its_edges():

@@ -68,9 +68,9 @@ class CaseRun:
         self.is_checked = False  # whether results were compared; such cases are also profiled
 
     @property
-    def is_timed_once(self) -> bool:
-        """Return whether a call exceeds the budget on some device."""
-        return any(run.is_timed_once for run in self.runs)
+    def is_called_again(self) -> bool:
+        """Return whether calls are short enough to be repeated for their energy, kernels and lines."""
+        return not any(run.is_timed_once or run.is_long for run in self.runs)
 
     @property
     def done(self) -> bool:
@@ -97,8 +97,7 @@ class CaseRun:
         """
         if self._plan.codes:  # to learn its costs runs a person's code, which may hang or end the process
             self._announce("inputs", "cpu")
-        costs = case_costs(self.case)
-        operations = self._written_operations()
+        costs, operations = case_costs(self.case), self._written_operations()
         key, moved = self.case.key, costs.bytes_moved
         self._emit(model.CaseStarted(case=key, flops=costs.flops, bytes_moved=moved, operations=operations))
         if operations and self._machine.has_whole_clock(self.case):
@@ -230,9 +229,10 @@ class CaseRun:
                 is_brief=self._plan.is_brief,
             )  # fmt: skip
             run.is_estimate_poor = is_starved(watch.end().waited)
+        run.is_long = run.first_ns > budget_ns and run.name in self._long_calls
         run.calls, run.blocks, run.rounds = sizing(run.estimate_ns, self._plan)
         run.max_rounds = max(run.rounds, 1 if run.first_ns > budget_ns else self._plan.max_rounds)
-        if run.is_timed_once and run.name in self._long_calls:
+        if run.is_long:
             self._emit(self._long_calls.pop(run.name))
         self._emit(
             model.Calibrated(
@@ -309,8 +309,8 @@ class CaseRun:
 
     @property
     def _may_converge(self) -> bool:
-        """Return whether the interval decides the number of rounds: not with a fixed number, nor if timed once."""
-        return self._plan.max_rounds > self._plan.rounds and not self.is_timed_once
+        """Return whether the interval decides the number of rounds: not with a fixed number, nor for long calls."""
+        return self._plan.max_rounds > self._plan.rounds and self.is_called_again
 
     def judge_again(self) -> None:
         """Compare a case again: each further one tells more of the correlation of rounds, on which intervals rest."""

@@ -70,6 +70,8 @@ class DeviceRun:
     operation: Any
     first_ns: float
     """Wall time of the first call, ns."""
+    is_long: bool = False
+    """Whether a call takes a second or more, and longer than the budget: then it is made for its latency only."""
     calls: int = 1
     blocks: int = 1
     rounds: int = 1
@@ -129,11 +131,13 @@ class DeviceRun:
         if readiness.is_warm and plan.is_brief:
             return
         calls = self.discarded_calls(plan)
-        if self.estimate_ns * calls <= LONGEST_DISCARDED_BLOCK_NS:
+        if calls and self.estimate_ns * calls <= LONGEST_DISCARDED_BLOCK_NS:
             self.timer.latency_block(self.operation, calls)
 
     def discarded_calls(self, plan: model.Plan) -> int:
-        """Return the calls to run before a half-round."""
+        """Return the calls to run before a half-round: on an H200, one of 113 s was made twice a round."""
+        if self.is_long:
+            return 0
         return max(1, self.calls // BRIEF_DISCARD) if plan.is_brief else self.calls
 
     def take(self, round_index: int, plan: model.Plan, watch: Watch) -> tuple[Samples, tuple[str, ...]]:
@@ -146,9 +150,9 @@ class DeviceRun:
         watch.begin(timer.device)
         blocks = tuple(timer.latency_block(operation, self.calls) for _ in range(self.blocks))
         samples: Samples = {model.LATENCY: blocks}
-        is_long = self.estimate_ns > plan.budget_ns  # with exact rounds; each further metric takes as long again
+        is_over = self.estimate_ns > plan.budget_ns  # with exact rounds; each further metric takes as long again
         is_first = plan.search is None or len(self.round_ns) < OVERHEAD_ROUNDS
-        samples |= self._singles(plan) if is_first and not plan.is_repeat and not is_long else {}
+        samples |= self._singles(plan) if is_first and not plan.is_repeat and not is_over else {}
         seen = watch.end()
         marks, self.waited = seen.marks, seen.waited
         latency_done_ns = timer.clock_ns()
@@ -156,7 +160,7 @@ class DeviceRun:
         is_owed = len(self.round_ns) <= DECISIVE_ROUNDS
         if plan.search is not None:
             is_owed = len(self.round_ns) <= MOVED_ROUNDS and self.spent_ns < plan.budget_ns
-        if not is_long and (is_owed or self._extras_ns <= EXTRAS_SHARE * self._latency_ns):
+        if not is_over and (is_owed or self._extras_ns <= EXTRAS_SHARE * self._latency_ns):
             watch.begin(timer.device)
             extras, more_marks = self._extras(plan)
             self.waited = more_starved(self.waited, watch.end().waited)

@@ -260,14 +260,14 @@ class Scheduler:
 
     def _finish(self, case_run: CaseRun) -> None:
         """Finish a case; report a failure as the case's result."""
-        case, is_timed_once, is_starved = case_run.case, case_run.is_timed_once, case_run.is_starved
+        case, is_called_again, is_starved = case_run.case, case_run.is_called_again, case_run.is_starved
         devices = tuple(run.name for run in case_run.runs)
         try:
             case_run.finish()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(case_run, error)
             return
-        if not is_timed_once:
+        if is_called_again:
             if not is_starved:  # threads that wait for a core make the energy meaningless
                 self._to_measure.append(case)
             if case_run.is_checked:

@@ -91,7 +91,10 @@ class Timer(Protocol):
         """Time the first call; also with the publication's clock if that covers only the call."""
 
     def ready(self, operation: Any, calls: int) -> Readiness:
-        """Prepare a half-round: set threads and precision, restore changed state, wait until the clock has settled."""
+        """Prepare a half-round: set threads and precision, restore changed state, settle the clock.
+
+        `calls` of the operation are made at least for that; with 0 the clock is not waited for.
+        """
 
     def latency_block(self, operation: Any, calls: int) -> float:
         """Return the mean wall time of `calls` calls, each synchronised, ns per call."""

@@ -138,8 +138,8 @@ class CudaTimer(TorchThreads):
         marks = op.own_marks
         if self._inherited_tf32 and op.case.dtype == "float32":
             marks = ("tf32-on", *marks)
-        if self._clock is None:
-            return Readiness(marks=marks)
+        if self._clock is None or not calls:
+            return Readiness(marks=marks + (self._clock.marks() if self._clock is not None else ()))
         state = self._clock.settle(lambda: self.latency_block(op, calls))
         return Readiness(state.sm_clock_mhz, marks + state.marks, is_warm=True)
 

@@ -47,12 +47,12 @@ class SettledClock:
         ends = time.monotonic() + WAIT_S
         while not self._is_settled():
             if time.monotonic() >= ends:
-                return Readiness(clock_mhz, ("clock-unsettled", *self._marks()))
+                return Readiness(clock_mhz, ("clock-unsettled", *self.marks()))
             until = time.monotonic() + REFRESH_S
             while time.monotonic() < until:
                 work()
             clock_mhz = self._read() or clock_mhz
-        return Readiness(clock_mhz, self._marks())
+        return Readiness(clock_mhz, self.marks())
 
     def _read(self) -> float | None:
         clock_mhz = self._probe.sm_clock_mhz()
@@ -64,7 +64,8 @@ class SettledClock:
         seen = self._readings
         return len(seen) == READINGS and max(seen) <= min(seen) * (1 + SETTLED)
 
-    def _marks(self) -> tuple[str, ...]:
+    def marks(self) -> tuple[str, ...]:
+        """Return what is unusual about the GPU now: it is throttled, or other processes use it."""
         marks = dict.fromkeys(MARKS[word] for word in self._probe.throttle() if word in MARKS)
         # One of them is this process; its PID may differ in this namespace.
         if self._probe.processes() > 1:
