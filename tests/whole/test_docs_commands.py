@@ -42,8 +42,8 @@ NOT_RUN = {
             "cpugpu-tui time 'x @ x' --against 'torch.mm(x, x)' --setup 'x = torch.rand(n, n)' --n 16:1024",
             "cpugpu-tui time my_model.py:forward --against old_model.py:forward --n 64,1024",
             "cpugpu-tui time my_model.py:forward --rev HEAD --n 64,1024",
-            "cpugpu-tui time 'x @ x' --setup 'x = torch.rand(n, n)' --against-setup 'x = torch.rand(n, n).T' "
-            "--n 16:1024",
+            "cpugpu-tui time 'x @ x' --setup 'x = torch.rand(n, n).T.contiguous()' --against-setup "
+            "'x = torch.rand(n, n).T' --n 16:1024",
             "cpugpu-tui time my_model.py:forward --variant compiled --against-variant default --n 1:1024",
         ),
         "imports torch in ten agents; test_time_against.py",

@@ -38,6 +38,7 @@ from cpugpu_tui.simulation.laws import (
 )
 from cpugpu_tui.simulation.simulated_events import SimulatedEvents, VirtualClock
 from cpugpu_tui.timing.own_code import raised_by, try_out
+from cpugpu_tui.timing.result_check import tried_sketches
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, out_of_memory
 from cpugpu_tui.timing.timers.event_clock import EventClocks
@@ -258,10 +259,9 @@ class SimulatedMachine:
 
     def __init__(self, plan: model.Plan) -> None:
         self.simulation = laws = plan.simulation or model.Simulation()
-        self._wanted = plan.devices
+        self._wanted, self._is_of_two_codes = plan.devices, plan.is_of_two_codes
         self._tried: dict[str, model.CodeTraced | None] = {code.name: None for code in plan.codes}
-        self.clock = VirtualClock(self.simulation.pace)
-        self.random = random.Random(self.simulation.seed)
+        self.clock, self.random = VirtualClock(laws.pace), random.Random(laws.seed)
         self.shared_drift = Drift(laws.shared_drift, laws.drift_rho, f"{laws.seed}/drift")
         self._had_half: set[str] = set()
         self.planted = PlantedWatch(laws, self.clock)
@@ -316,12 +316,12 @@ class SimulatedMachine:
         self.check_clocks()
 
     def check(self, case: model.Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> model.Check:
-        """Return a perfect match, or raise the planted mismatch."""
+        """Return a match, of two codes with what each really finds on the CPU, or raise the planted mismatch."""
         against = "float64 on the CPU" if exact else "cpu"
         if case.size == self.simulation.mismatch_size:
             raise CaseError("mismatch", f"The results differ by 0.5 of their scale against {against} (allowed: 0.001).",
                             "Do not trust the times of this case; report the mismatch.")  # fmt: skip
-        return model.Check(against, 0.0, 1e-3)
+        return model.Check(against, 0.0, 1e-3, tried_sketches(case) if self._is_of_two_codes else ())
 
     def gauge(self, device: str) -> SimulatedGauge:
         """Return the gauge of a device."""

@@ -154,23 +154,31 @@ def require_threads(op: Operation) -> None:
 def try_out(case: Case, device: str, tried: CodeTraced | None) -> CodeTraced | None:
     """Return what one call executes on the CPU, for a simulated device; `tried`: what an earlier one did.
 
-    None for other work, for too large work, or without torch.
+    None where `tried_operation` has none.
 
     Raises:
         CaseError: `refused`, as on a real device.
     """
     if device != "cpu" and tried is not None and not tried.operators:
         raise _never_on_gpu(Operators("cuda"))
-    workload = catalogue.find(case.workload)
-    if tried is not None or device != "cpu" or not isinstance(workload, CodeWorkload) or find_spec("torch") is None:
+    if tried is not None or device != "cpu" or (op := tried_operation(case)) is None:
         return tried
+    assert isinstance(op.workload, CodeWorkload)
+    return examine(op, op.workload, device, None)
+
+
+def tried_operation(case: Case) -> Operation | None:
+    """Return own code with its inputs, on the CPU; None for other work, for too large work, or without torch."""
+    workload = catalogue.find(case.workload)
+    if not isinstance(workload, CodeWorkload) or find_spec("torch") is None:
+        return None
     outline = workload.outline(case.size, ITEMSIZE_BYTES[case.dtype])
     if outline is not None and outline.flops > MOST_TRIED_FLOPS:
         return None
     import torch
 
     dtype, generator = getattr(torch, torch_dtype(case.dtype)), torch.Generator().manual_seed(0)
-    return examine(operation(case, workload.inputs(case.size, dtype, generator), device), workload, device, None)
+    return operation(case, workload.inputs(case.size, dtype, generator), "cpu")
 
 
 def check_later_call(op: Operation) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, Check, CodeTraced, Sketch
 from cpugpu_tui.timing.changed_inputs import changes_inputs, numbers_beside, same
-from cpugpu_tui.timing.own_code import LAZY, changed_arrays, nothing_left, refused, require_settings
+from cpugpu_tui.timing.own_code import LAZY, changed_arrays, nothing_left, refused, require_settings, tried_operation
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads import Workload
@@ -127,6 +127,14 @@ CHUNK = 1 << 22
 def sketched(result: Any) -> tuple[Sketch, ...]:
     """Return the sketches of a result's floating-point numbers and of its integers; those that it has."""
     return tuple(_sketch(combined(each).reshape(-1)) for each in _by_kind(defined_numbers(result)) if each)
+
+
+def tried_sketches(case: Case) -> tuple[Sketch, ...]:
+    """Return the sketches of what own code returns on the CPU, for a simulated comparison; none if it draws numbers."""
+    op = tried_operation(case)
+    if op is None or op.workload.draws:
+        return ()
+    return sketched(op.step(*op.inputs))
 
 
 def _sketch(values: Any) -> Sketch:

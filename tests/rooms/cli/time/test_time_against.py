@@ -120,11 +120,12 @@ def test_a_file_that_a_revision_has_under_another_name_is_found_by_the_command_t
     assert told.count("commit ") == 2
 
 
-def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(cpugpu, repository):
+@pytest.mark.parametrize("machine", [(), ("--simulate", FAST)], ids=["real", "simulated"])
+def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(cpugpu, repository, machine):
     before = {path: path.stat().st_mtime_ns for path in repository.rglob("*") if path.is_file()}
     mine = repository / "src" / "mine.py"
     done = cpugpu.here("time", f"{mine}:scaled", "--rev", "first", "--n", "64", "--device", "cpu", "--threads", "1",
-                       "--json", code=EXIT_CASES_FAILED)  # fmt: skip
+                       *machine, "--json", code=EXIT_CASES_FAILED)  # fmt: skip
     assert done.err.count("n = 64: different results: by about") == 1, "3 then, 2 now"
     if (told := json.loads(done.out.splitlines()[-1])).get("event") == "Comparison":  # else, no core was free
         assert [each["verdict"] for each in told["verdicts"]] == ["NOT COMPARABLE"]
