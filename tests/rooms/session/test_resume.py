@@ -77,7 +77,8 @@ def test_a_run_that_its_time_limit_cut_goes_on_with_a_longer_one(cut_short):
         other.execute("UPDATE run SET plan = json_set(plan, '$.max_seconds', 0.001)")
     assert cut_short("run", "--resume", code=None).code != 0
     assert cut_short.here("history", "--json").objects[0]["cases_ok"] < 3
-    assert cut_short("run", "--resume", "--max-seconds", "600").code == 0
+    done = cut_short("run", "--resume", "--max-seconds", "600")
+    assert (done.code, "--max-seconds 600" in done.out.split("Again: ")[1]) == (0, True)
     assert cut_short.here("history", "--json").objects[0]["cases_ok"] == 3
 
 

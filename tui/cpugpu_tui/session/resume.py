@@ -124,7 +124,9 @@ def resume_command(state: RunState) -> str:
         return ""
     python = ("--python", str(facts["python_option"])) if facts.get("python_option") else ()
     files = (word for file in run.plan.own_files for word in ("--workloads", file.path))
-    return shlex.join(("cpugpu-tui", "run", "--resume", str(run.number), *python, *files))
+    limit_s = run.plan.max_seconds  # the same one again may end before the first missing case
+    longer = () if limit_s is None else ("--max-seconds", f"{2 * limit_s:g}")
+    return shlex.join(("cpugpu-tui", "run", "--resume", str(run.number), *longer, *python, *files))
 
 
 def _is_void(event: model.Event) -> bool:

@@ -108,7 +108,9 @@ class Session:
         settled = any(isinstance(event, model.CaseFinished | model.CaseFailed) for event in run.events)
         plan = replace(plan, calibrate=plan.calibrate and not settled)
         timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
-        return cls(plan, agents, outbox, started.series_id, timeout_s, saved=run, began_s=began_s)
+        limited = replace(started, plan=replace(started.plan, max_seconds=plan.max_seconds))  # as "Again:" says it
+        saved = replace(run, events=(limited, *run.events[1:]))
+        return cls(plan, agents, outbox, started.series_id, timeout_s, saved=saved, began_s=began_s)
 
     # ---------------------------------------------------------------- requests
 
