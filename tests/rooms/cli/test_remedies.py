@@ -59,6 +59,8 @@ def test_an_unknown_command_suggests_those_of_groups_as_well(typed, meant, cpugp
      ("run matmul -size 8", "Did you mean --size in place of -size?"),
      ("run matmul --size 16..64", "Did you mean 16:64?"), ("run matmul --size 16-64", "Did you mean 16:64?"),
      ("run matmul --size 16;32;64", "Did you mean 16,32,64?"), ("survey matmul", "use --only."),
+     ("survey --only topkk", "Did you mean 'topk'?"), ("export latest --out", "See `cpugpu-tui export --help`."),
+     ("history prune --keep", "See `cpugpu-tui history prune --help`."),
      ("history rm 1", "Did you mean `cpugpu-tui rm`?"), ("history delete 1", "Did you mean `cpugpu-tui rm`?"),
      ("run matmul --host gpu7", "`cpugpu-tui fleet run` runs on other hosts, and"),
      ("history --host gpu7", "`cpugpu-tui history --filter host:NAME` lists their runs."),

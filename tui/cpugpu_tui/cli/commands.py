@@ -284,7 +284,7 @@ def _usage_error(error: Any) -> UsageError:
         remedy = f"Use {DEVICES}." if has_it else f"`run`, `time` and `survey` take {DEVICES}."
         return UsageError(f"No such option: {option}.", remedy)
     text = " ".join(error.format_message().split())
-    command = context.command_path if context is not None else "cpugpu-tui"
+    command = context.command_path if context is not None else _typed_command()
     remedy = _with_two_dashes() or f"See `{command} --help`."
     if text.startswith("Got unexpected extra"):
         remedy = WITHOUT_NAMES.get(command.split()[-1], remedy)
@@ -298,6 +298,17 @@ def _usage_error(error: Any) -> UsageError:
 
         remedy = f"To change a setting, edit {config_path()}."
     return UsageError(text if text.endswith((".", "?")) else f"{text}.", remedy)
+
+
+def _typed_command() -> str:
+    """Return the command that was typed. An option without its value is an error of typer without a context."""
+    command: Any = get_command(app)
+    words = ["cpugpu-tui"]
+    for word in sys.argv[1:]:
+        if word not in getattr(command, "commands", ()):
+            break
+        command, words = command.commands[word], [*words, word]
+    return " ".join(words)
 
 
 def _defaults(arguments: Sequence[str]) -> dict[str, Any]:

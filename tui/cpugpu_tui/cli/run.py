@@ -75,12 +75,12 @@ def survey(given: SurveyGiven) -> None:
     """
     from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.saving import Outputs
-    from cpugpu_tui.workloads.presets import MORE, SURVEY, SURVEY_ALL
+    from cpugpu_tui.workloads.presets import SURVEY, SURVEY_ALL, SURVEYED
 
     names = tuple(filter(None, map(str.strip, (given.only or "").split(","))))
     if given.only is not None and not names:
         raise UsageError(f"--only {given.only!r} names no workload.", "Leave --only out to run all of them.")
-    preset = SURVEY_ALL if given.all_ or {part.workload for part in MORE} & {*names} else SURVEY
+    preset = SURVEY_ALL if given.all_ or {*names} - {part.workload for part in SURVEYED} else SURVEY
     if given.resume:
         raise typer.Exit(modes.resume_run(given, preset))
     request, options = given.request(names=(preset,), only=names), given.run_options()

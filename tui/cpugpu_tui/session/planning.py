@@ -174,7 +174,7 @@ def _chosen(preset: Preset, known: dict[str, model.WorkloadInfo], request: PlanR
     names = dict.fromkeys(part.workload for part in preset.parts)
     for name in request.only:
         if name not in names:
-            raise FieldError("only", f"{preset.name} does not run {name!r}.", did_you_mean(name, names))
+            raise FieldError("only", f"The survey has no workload {name!r}.", did_you_mean(name, names))
     wanted = request.only
     if not wanted and preset.limit_s and request.dtype:
         wanted = tuple(name for name in names if full_dtype(request.dtype) in known[name].dtypes)

@@ -82,7 +82,7 @@ def gpu_problem() -> tuple[str, str] | None:
         if torch.version.cuda is not None and torch.cuda.is_available():
             return None
     if has_nvidia_gpu() is False:
-        remedy = "Use another with `cpugpu-tui fleet run -w NAME`, or play `cpugpu-tui demo`."
+        remedy = "Use a machine that has one (see `cpugpu-tui fleet --help`), or play `cpugpu-tui demo`."
         return "this machine has no NVIDIA GPU.", remedy
     if torch.version.cuda is None and torch.version.hip is None:
         return f"this torch ({torch.__version__}) is a CPU-only build.", "Install a CUDA build to time a GPU."
