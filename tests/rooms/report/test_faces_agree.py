@@ -299,6 +299,8 @@ def test_the_times_of_the_csv_have_the_winner_of_the_row():
         table = b"".join(csv_table([each], samples=False)).decode()
         found: dict[str, dict[str, float]] = {}
         for line in csv.DictReader(io.StringIO(table)):
+            if line["median_ns"]:  # over all starts: it lay outside the first one's minimum and maximum
+                assert float(line["min_ns"]) <= float(line["median_ns"]) <= float(line["max_ns"]), line
             if line["metric"] == "latency":
                 found.setdefault("/".join(line[key] for key in ("workload", "variant", "size")), {})[line["device"]] = (
                     float(line["median_ns"])

@@ -29,13 +29,13 @@ class Metric:
     """Summary of the samples of one metric on one device."""
 
     samples: int
-    """Number of samples."""
+    """Number of samples in the first start of the process."""
     median_ns: float
-    """Median, ns per call."""
+    """Median, ns per call. With several starts, the geometric mean of their medians."""
     min_ns: float
-    """Minimum, ns per call."""
+    """Minimum, ns per call: of the samples of the first start and the median of each round of further starts."""
     max_ns: float
-    """Maximum, ns per call."""
+    """Maximum of the same, ns per call."""
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,7 @@ def _device_result(
     return DeviceResult(
         label,
         times.calibrated.threads if times.calibrated is not None else None,
-        {
-            name: replace(in_short(samples), median_ns=times.median_ns(name) or 0.0)
-            for name, samples in times.samples.items()
-            if samples
-        },
+        {name: _in_short(times, name, samples) for name, samples in times.samples.items() if samples},
         (*times.marks, *(() if times.has_settled else (UNSETTLED_CODE,))),
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
@@ -192,9 +188,10 @@ def _device_result(
     )
 
 
-def in_short(samples: tuple[float, ...]) -> Metric:
-    """Return the summary of at least one sample."""
-    return Metric(len(samples), median(samples), min(samples), max(samples))
+def _in_short(times: DeviceTimes, name: str, samples: tuple[float, ...]) -> Metric:
+    """Return the summary of a metric with at least one sample, over all starts as the median is."""
+    every = (*samples, *(ns for start in times.later.values() for ns in start.get(name, {}).values()))
+    return Metric(len(samples), times.median_ns(name) or 0.0, min(every), max(every))
 
 
 LEADS = {"lead": RESIDENT, "lead_pageable": END_TO_END, "lead_pinned": PINNED}
