@@ -201,14 +201,16 @@ def test_what_lists_or_streams_runs_has_no_recorded_time(history):
             assert {row[0] for row in database.execute(query)} == {"cpu"}
 
 
-def test_python_gets_the_cpus_times_alone_and_prints_the_mark(history, monkeypatch):
+def test_python_gets_what_show_prints_with_the_mark_in_each_row(history, joined, monkeypatch):
+    """The table stood beside the GPU, and the answer was that this machine has no recorded one."""
     for name, value in history.environment().items():
         monkeypatch.setenv(name, value)
     by_hash.cache_clear()
     found = cpugpu_tui.load(1, history.database)
     assert "Your CPU against a recorded server" in str(found)
-    assert not any(record["gpu_ns"] or record["speedup"] for record in found.records())
-    assert all(record["cpu_ns"] for record in found.records())
+    assert found.answer.endswith(" ".join(answer_lines(joined)))
+    assert found.bracket is not None
+    assert all(RECORDED in record["marks"] for record in found.records() if record["gpu_ns"] or record["speedup"])
 
 
 def test_without_its_file_a_run_is_one_of_the_cpu(history, monkeypatch):

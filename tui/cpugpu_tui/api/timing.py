@@ -41,6 +41,7 @@ from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.row import Row
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.agent_pool import Agents
@@ -282,7 +283,8 @@ class Result(Rows):
 
     @classmethod
     def of(cls, run: RunState) -> Result:
-        """Return the result of a finished run."""
+        """Return the result of a finished run, beside its recorded GPU if it has one."""
+        run = with_recorded(run)
         change = next((each.resident.crossover for each in report(run).answered), None)
         where = NOWHERE if run.simulated else next(iter(caller_lines(run)), OWN_PROCESS)
         mark = simulated_words(run).rstrip()
