@@ -233,7 +233,6 @@ def examine_side(
     # Other libraries have streams of their own. The events of torch see the work on its stream alone.
     op.waits_for_all = True
     op.stream_seen = is_stream_seen(library, uses_side_stream=seen.uses_side_stream)
-    op.has_end_to_end = False
     return CodeTraced(
         case=op.case.key, device=device, operators=seen.count, library=library, not_compared=reason,
         peak_host_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

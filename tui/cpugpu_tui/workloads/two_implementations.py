@@ -23,6 +23,8 @@ WAIT = "block_until_ready"
 class TwoImplementations(Workload):
     """Code of two libraries. Each has its own set-up, run with the same seeds, and makes its inputs where it wants."""
 
+    has_end_to_end = False
+
     def __init__(self, code: OwnCode) -> None:
         self.code = code
         self.name = code.name
