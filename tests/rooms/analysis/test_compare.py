@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.helpers.bench import planted
@@ -312,6 +313,11 @@ def test_changes_in_words():
     assert judged_text(judged) == "matmul 64"
     assert judged_text(judge([pair(BASE, BASE, size) for size in range(1, 51)])[0]) == "matmul 1 to 2 (2 sizes)"
     assert compare.MIN_RUNS == 3
+    words = {(0.811, 0.809, 0.812): "18.9 % (18.8 % to 19.1 %)", (0.4, 0.3, 0.5): "2.50× (2.00× to 3.33×)"}
+    for (ratio, low, high), amount in words.items():
+        faster = replace(judged, verdict=FASTER, change=replace(judged.change, ratio=ratio, low=low, high=high))
+        found = SimpleNamespace(is_of_two_codes=True, placebo_moved=(), judged=[faster])
+        assert comparison.code_answer(found) == [f"CPU: NEW is faster than OLD at n = 64, by {amount}."]
 
 
 def test_the_times_beside_a_change_have_just_its_ratio():

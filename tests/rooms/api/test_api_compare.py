@@ -53,7 +53,7 @@ def compared(tmp_path_factory):
 
 def test_the_answer_and_the_rows_say_where_it_is_slower(compared):
     found, cpugpu, _ = compared
-    assert "GPU: NEW is slower than OLD at n = 2,048, by +4." in found.answer
+    assert "GPU: NEW is slower than OLD at n = 2,048, by 4." in found.answer
     rows = {(row["size"], row["device"]): row for row in found.records()}
     row = rows[2048, "GPU kernels"]
     assert (row["verdict"], row["ratio"]) == ("SLOWER", pytest.approx(1.06, rel=0.01))

@@ -8,7 +8,7 @@ from tests.rooms.compare.test_compare_simulated import series as simulated_serie
 
 from cpugpu_tui.analysis.compare import BANDS, NOT_JUDGED, PASSED, TOO_FEW
 from cpugpu_tui.cli.running.gate import LIMITS
-from cpugpu_tui.compare.comparison import compare_series, differing_results
+from cpugpu_tui.compare.comparison import compare_series
 from cpugpu_tui.compare.gate import gate_series, view
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
@@ -90,8 +90,11 @@ def test_a_band_is_for_both_times_or_for_the_named_one(text, bands):
     assert parse_bands(text, BANDS) == pytest.approx(bands)
 
 
-def test_results_of_other_lengths_are_told_with_their_code():
-    """`16,384 and 640 numbers` did not say which code had which."""
-    old, new = ({"run": SimpleNamespace(check=SimpleNamespace(sketches=[SimpleNamespace(count=count)]))}
-                for count in (32, 1024))  # fmt: skip
-    assert differing_results(old, new) == "different results: 32 numbers of OLD and 1,024 of NEW"
+def test_results_of_other_lengths_are_told_with_their_code_even_if_no_core_was_free():
+    """`16,384 and 640 numbers` did not say which code had which, and `threads had no free CPU core` hid it."""
+    sides = []
+    for name, count in (("base", 32), ("new", 1024)):
+        ((run, *_), check) = series(1, name).runs, SimpleNamespace(sketches=[SimpleNamespace(count=count)])
+        cases = {key: replace(each, median_ns={}, starved=("CPU",), check=check) for key, each in run.cases.items()}
+        sides.append(Series("", (replace(run, duet="1", cases=cases),)))
+    assert troubles(compare_series(*sides)) == {"CPU": "different results: 32 numbers of OLD and 1,024 of NEW"}

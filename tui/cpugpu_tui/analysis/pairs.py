@@ -40,6 +40,8 @@ class Pair:
     """`base` or `new` if only that series has the case, because a search chose its sizes. Empty otherwise."""
     is_lost: bool = False
     """Whether the base has times but the case failed in the new series; in a duet, whether it failed on a side."""
+    differs: bool = False
+    """Whether its two codes gave different results."""
     is_unreached: bool = False
     """Whether the base has times but the new series stopped before the case."""
     is_chosen: bool = False

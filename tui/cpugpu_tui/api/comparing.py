@@ -130,7 +130,7 @@ class Comparison(Rows):
     """Where and by how much a code is faster than another. `print` shows the table."""
 
     answer: str
-    """The sentences below the table: at which sizes the new code is faster or slower, or the noise floor."""
+    """The sentences below the table: at which sizes the new code is faster or slower, or what would have been found."""
     placebo_moved: bool
     """Whether a code differed from itself: then nothing is said."""
     notices: tuple[str, ...] = field(repr=False)

@@ -166,7 +166,7 @@ def comparable_pairs(base: Series, new: Series) -> tuple[Pair, ...]:
         raise UsageError(f"Cannot compare a simulated run with a measured one: {simulated.text} is simulated.",
                          "Choose two measured or two simulated runs.")  # fmt: skip
     pairs = pairs_of(base.runs, new.runs)
-    if not any(pair.base_ns and pair.new_ns for pair in pairs):
+    if not any(pair.differs or (pair.base_ns and pair.new_ns) for pair in pairs):
         if any(pair.is_starved for pair in pairs):
             raise UnfitError(f"Cannot compare {base.text} with {new.text}: threads had no free CPU core.",
                              FREE_CORES_REMEDY)  # fmt: skip
@@ -240,9 +240,9 @@ def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[
     sides = _together((base_ns, new_ns))
     return Pair(
         key, device, *sides, cases[0].case.sweep, cases[0].case.size,
-        " and ".join(untimed) or wrong or _other_work(base, new), "" if base and new else "base" if base else "new",
+        wrong or " and ".join(untimed) or _other_work(base, new), "" if base and new else "base" if base else "new",
         is_lost=is_failed or bool(wrong) or (lost and bool(statuses - {"ok", *UNREACHED})),
-        is_unreached=lost and bool(statuses & {*UNREACHED}),
+        differs=bool(wrong), is_unreached=lost and bool(statuses & {*UNREACHED}),
         is_chosen=any(case.is_chosen for case in cases), is_starved=any(device in case.starved for case in cases),
     )  # fmt: skip
 

@@ -142,10 +142,7 @@ def gated_cells(each: Gated) -> dict[str, str]:
 
 
 def code_answer(found: SeriesComparison) -> list[str]:
-    """Return at which sizes a code is faster than the other, and by how much; a sentence for each device and verdict.
-
-    The noise floor is the end of the widest interval: a larger difference would have been found.
-    """
+    """Return at which sizes a code is faster or slower, and by how much; a sentence for each device and verdict."""
     lines, groups = [], dict[object, list[compare.Judged]]()
     for each in found.judged if found.is_of_two_codes and not found.placebo_moved else ():
         groups.setdefault((each.label, each.pairs[0].sweep), []).append(each)
@@ -172,10 +169,12 @@ def _part_text(verdict: str, part: Sequence[compare.Judged], *, is_all: bool) ->
     assert change is not None
     if verdict == compare.SAME:
         ends = [abs(end - 1) for each in part if each.change for end in (each.change.low, each.change.high) if end]
-        return f"no difference was found{where} (noise floor: {100 * max(ends, default=0.0):.1f} %)."
-    by = f"{percent_text(change.ratio)} ({interval_text(change)})"
-    at = f", at {size_text(last)} by {by}" if first != last else f", by {by}"
-    return f"NEW is {verdict.lower()} than OLD{where}{at}."
+        return f"no difference above {100 * max(ends, default=0.0):.1f} % was found{where}."
+    ends = [change.ratio, *sorted((change.low or 1.0, change.high or 1.0), key=lambda end: abs(math.log(end)))]
+    is_far = not all(0.5 < end < 2 for end in ends)
+    amount, least, most = (factor(max(end, 1 / end)) if is_far else f"{100 * abs(end - 1):.1f} %" for end in ends)
+    at = f", at {size_text(last)}" if first != last else ","
+    return f"NEW is {verdict.lower()} than OLD{where}{at} by {amount} ({least} to {most})."
 
 
 def mean_text(label: str, mean: Change) -> str:

@@ -172,15 +172,14 @@ def run_in_turn(
         for line in outputs.write():
             print_notice(line)
         code = played.exit_code or outputs.exit_code
-        if played.failed >= {case.key for case in plan.cases}:  # those reasons are known, and no case is left
-            return save_rest(outbox, code or EXIT_UNFIT)
+        is_known = played.is_over or played.failed >= {case.key for case in plan.cases}
         found = list[SeriesComparison]()
         try:
             found = played.found()
             show_duet(found, played, as_json=as_json)
             code = code or (EXIT_UNFIT if any(each.placebo_moved for each in found) else EXIT_OK)
         except (UsageError, UnfitError) as error:  # no case was timed on both sides; the runs are saved anyway
-            if not played.is_over:  # that reason is known, too
+            if not is_known:  # else, its reasons are told
                 print_notice(f"No comparison: {error}")
             code = code or EXIT_UNFIT
         if code > 128 and not found and not as_json:  # a signal ended it before both sides had a time
