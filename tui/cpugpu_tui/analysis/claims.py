@@ -265,7 +265,7 @@ def _p3_convolutions(numbers: Numbers) -> Judgement:
 
 def _p4_times(numbers: Numbers) -> Judgement:
     point = numbers.at("elementwise", "fresh", P4_SIZE)
-    more = _by_papers_clock(point)
+    more = _by_papers_clock(point, "calls, and making and copying the inputs")
     if point is not None and more and model.SYNCED in point.gpu_ns:
         more += f" With a wait for the GPU: {time_text(point.gpu_ns[model.SYNCED])}."
     return one_winner(point, GPU_WINS, f"elementwise fresh with {named(ADDITION_AXIS, '=', P4_SIZE)}", more)
