@@ -71,9 +71,13 @@ def test_workloads_and_code_are_measured_together(measured, words):
 @pytest.mark.usefixtures("agents_here")
 def test_the_command_that_closes_the_gaps_of_a_few_sizes_is_named_and_works(cpugpu, tmp_path):
     few = tmp_path / "few.json"
-    cpugpu.here("run", "matmul", "--size", "16,256,2048", "--rounds", "5", *STEADY, code=errors.EXIT_OK)
+    cpugpu.here("run", "matmul", "--size", "16,32,256,2048", "--rounds", "5", *STEADY, code=errors.EXIT_OK)
     made = cpugpu.here("thresholds", "make", "--run", "latest", "--out", few, code=errors.EXIT_OK)
-    command = made.err.split("To time sizes in its gaps: `cpugpu-tui ")[1].partition("`")[0]
+    remedy = made.err.partition("To time sizes in the gaps: ")[2].splitlines()[0]
+    verified = cpugpu.here("thresholds", "verify", few, *STEADY, code=errors.EXIT_CASES_FAILED)
+    assert len(re.findall("matmul .* incomplete", verified.out)) == 2
+    assert remedy in verified.err
+    command = remedy.removeprefix("`cpugpu-tui ").partition("`")[0]
     assert "Every threshold answers" in cpugpu.here(*shlex.split(command), code=errors.EXIT_OK).err
 
 

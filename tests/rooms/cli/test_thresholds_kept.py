@@ -1,6 +1,7 @@
 """Files of thresholds made and verified on a simulated machine with the curves and the noise of an H200."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -38,7 +39,7 @@ def made_and_verified(monkeypatch, names, seed, starts):
     plan = plan_of(names, seed, LIMIT_S * share)
     entries = thresholds_of(timed(monkeypatch, plan, starts[0] if starts else None).state).entries
     request = PlanRequest(simulation=Simulation(seed=seed + 100))
-    other, cases = verify._plan(request, entries, {name: name for name in names})
+    other, cases = verify._plan(request, entries, {name: name for name in names}, Path())
     verified = timed(monkeypatch, other, starts[1] if starts else None)
     assert verified.elapsed_s <= 1.2 * verify.LIMIT_S
     state = verified.state

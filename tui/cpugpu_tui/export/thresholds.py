@@ -204,7 +204,10 @@ def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
         UnfitError: it is of another machine, or outdated.
     """
     for difference in differences(file.machine, here):
-        raise UnfitError(difference, "Make a file on this machine with `cpugpu-tui thresholds make`.")
+        own = "Make a file on this machine with `cpugpu-tui thresholds make`."
+        raise UnfitError(
+            difference, "Commands need --simulate default for it." if file.machine.get("simulated") else own
+        )
 
 
 def named(each: Threshold) -> str:

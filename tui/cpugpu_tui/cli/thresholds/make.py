@@ -59,11 +59,11 @@ def make(given: MakeGiven) -> None:
 
     Exit code: 0 written, 1 a threshold has moved (--against), 3 a case failed, 4 no GPU, or a file of another machine.
     """
-    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, answered
     from cpugpu_tui.cli.past_runs import reading
     from cpugpu_tui.cli.thresholds.measuring import (
         adding,
         check_here,
+        closing,
         coverage,
         measured,
         print_mark,
@@ -122,13 +122,15 @@ def make(given: MakeGiven) -> None:
             raise
         print_mark(made)
         print_table(made)
-        for line in filter(None, (cut_short(state), coverage(made))):
+        code_of = {thresholds.operation_of(each): each for each in state.plan.codes}
+        more = given.workloads or (), state.plan.simulation
+        here = {*code_of, *(case.workload for case in state.plan.cases)}  # with --add the file has others, too
+        commands = closing(
+            (each for each in made.entries if each.operation in here),
+            lambda each: adding(each, code_of.get(each.operation), path, *more),
+        )
+        for line in filter(None, (cut_short(state), coverage(made), commands if format_name == "json" else "")):
             print_notice(line)
-        least = min(made.entries, key=answered, default=None)
-        if least and answered(least) < LEAST_ANSWERED and format_name == "json" and least.timed[0] < least.timed[-1]:
-            code_of = {thresholds.operation_of(each): each for each in state.plan.codes}.get(least.operation)
-            command = adding(least, code_of, path, given.workloads or (), state.plan.simulation)
-            print_notice(f"To time sizes in its gaps: {command}.")
         print_notice(f"Wrote {path}")
     if old is not None:
         # With `-o -` the file alone is on stdout.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -207,14 +207,30 @@ def _parts_text(parts: Sequence[Part]) -> str:
 
 def coverage(thresholds: Thresholds) -> str:
     """Return which thresholds leave a part of their range open, as a sentence."""
-    shares = {each: answered(each) for each in thresholds.entries}
-    low = sorted((each for each in shares if shares[each] < LEAST_ANSWERED), key=shares.__getitem__)
+    low = _little_answered(thresholds.entries)
     most = share_text(LEAST_ANSWERED)
     if not low:
         return f"Every threshold answers at least {most} of its range. Gaps up to {NARROW}× do not count."
-    names = [f"{named(each)} {share_text(shares[each])}" for each in low[:MOST_FAILURES]]
+    names = [f"{named(each)} {share_text(answered(each))}" for each in low[:MOST_FAILURES]]
     names += [f"{len(low) - MOST_FAILURES} more"] if len(low) > MOST_FAILURES else []
-    return f"{len(low)} of {len(shares)} thresholds answer less than {most} of their range: {joined(names)}."
+    return (
+        f"{len(low)} of {len(thresholds.entries)} thresholds answer less than {most} of their range: {joined(names)}."
+    )
+
+
+def _little_answered(entries: Iterable[Threshold]) -> list[Threshold]:
+    """Return the thresholds that answer too little, the one with the least first."""
+    return sorted((each for each in entries if answered(each) < LEAST_ANSWERED), key=answered)
+
+
+def closing(entries: Iterable[Threshold], again: Callable[[Threshold], str]) -> str:
+    """Return the commands that close the gaps of thresholds that answer too little, as a sentence; empty without any.
+
+    `again` returns the command that adds sizes to a threshold.
+    """
+    low = (each for each in _little_answered(entries) if each.timed[0] < each.timed[-1])
+    commands = list(dict.fromkeys(map(again, low)))[:MOST_FAILURES]  # one is for both thresholds of an operation
+    return f"To time sizes in the gaps: {joined(commands)}." if commands else ""
 
 
 def adding(

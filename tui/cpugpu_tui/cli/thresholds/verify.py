@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,8 +50,8 @@ class VerifyGiven(FileGiven):
 def verify(given: VerifyGiven) -> None:
     """Time new sizes and print the regret of a file's choices.
 
-    These sizes are the middles between those in the file, to which they are then added: what the file says is judged
-    again from all of them, and the next verification times others.
+    These sizes are the middles between those in the file, wherever the file has an answer. They are then added to the
+    file, which is judged again from all of them, so the next verification times others.
 
     The regret is the time of the chosen device, divided by the time of the faster one, minus 1. The file does not
     contain your code: give it again, after the name of the file.
@@ -61,7 +63,15 @@ def verify(given: VerifyGiven) -> None:
     """
     from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, Regret
     from cpugpu_tui.cli.running.options import with_own
-    from cpugpu_tui.cli.thresholds.measuring import adding, check_here, coverage, print_mark, run_plan, subjects
+    from cpugpu_tui.cli.thresholds.measuring import (
+        adding,
+        check_here,
+        closing,
+        coverage,
+        print_mark,
+        run_plan,
+        subjects,
+    )
     from cpugpu_tui.export import thresholds as files
     from cpugpu_tui.session.own_workloads import OwnWorkloads
 
@@ -73,7 +83,7 @@ def verify(given: VerifyGiven) -> None:
     request = with_own(request, options.workloads, options.python)
     own = {operation: name for name, operation in files.operations(codes, words).items()}
     wanted = _wanted(thresholds, (*words, *own))
-    plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | own)
+    plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | own, given.file)
     state, code = run_plan(plan, request.own, options)
     is_stopped = code > 128  # by a key or a signal
     if is_stopped:
@@ -92,9 +102,9 @@ def verify(given: VerifyGiven) -> None:
     is_kept = is_met and not is_stopped
     sizes = {each[:5]: _telling(each, [state.rows[key] for key in keys]) for each, keys in cases.items()}
     try:  # before it is printed: after a signal there is little time
-        kept = coverage(files.add_sizes(given.file, sizes))
+        thresholds = files.add_sizes(given.file, sizes)
         gap = "One that contradicts an answer, or is too unsure for it, leaves a gap."
-        added = f"Added these sizes to {given.file}. {gap} {kept}"
+        added = f"Added these sizes to {given.file}, which is judged again. {gap} {coverage(thresholds)}"
     except CpuGpuError as error:  # read-only; what was found is printed
         added = f"The sizes were not added. {error}"
     if not given.json:
@@ -110,12 +120,9 @@ def verify(given: VerifyGiven) -> None:
     for threshold, each in failed.items():
         print_notice(f"{_failure(threshold, each)} Measure more sizes of it on an idle machine: {again(threshold)}.")
     print_notice(added)
-    if whole.answered < LEAST_ANSWERED:
-        threshold = min(found, key=lambda each: found[each].answered)
-        print_notice(
-            f"{files.named(threshold)} answers only {share_text(found[threshold].answered)} of its range. "
-            f"Measure more sizes of it: {again(threshold)}."
-        )
+    verified = {each[:5] for each in found} - {each[:5] for each in failed}
+    if commands := closing((each for each in thresholds.entries if each[:5] in verified), again):
+        print_notice(commands)
     raise typer.Exit(code or (EXIT_OK if is_kept else EXIT_CASES_FAILED))
 
 
@@ -146,7 +153,7 @@ def _wanted(thresholds: Thresholds, operations: Sequence[str]) -> list[Threshold
 
 
 def _plan(
-    request: PlanRequest, wanted: Sequence[Threshold], workloads: dict[str, str]
+    request: PlanRequest, wanted: Sequence[Threshold], workloads: dict[str, str], file: Path
 ) -> tuple[Plan, dict[Threshold, list[str]]]:
     """Return a plan of other sizes than those in the file, and the keys of the cases of each threshold.
 
@@ -178,11 +185,17 @@ def _plan(
             )  # fmt: skip
             plans.append(build_plan(asked))
             cases[each] = [Case(name, size, each.dtype, each.threads, each.variant).key for size in sizes]
-    message, remedy = f"Not verified: {', '.join(unknown)}.", "Give the code or its --workloads FILE again."
+    message = f"Not verified: {', '.join(unknown)}."
+    if unknown:
+        name = next(iter(unknown)).partition(",")[0]
+        code = f"{name} = CODE" if name.isidentifier() else "CODE"  # without a name of its own
+        form = shlex.join([str(file), code, "--setup", "CODE"])
+        message += f" Give the code again, as in `cpugpu-tui thresholds verify {form}`."
+    remedy = "For a workload of your own, add --workloads FILE."
     if not cases and unknown:
         raise UsageError(message, remedy)
     if not cases:
-        raise UsageError("The file has no size to verify.", "Make it over a larger range of sizes.")
+        raise UsageError("The file has no size to verify.", "Make it with more sizes.")
     if unknown:
         print_notice(f"{message} {remedy}")
     keys = {key for each in cases.values() for key in each}
@@ -254,14 +267,15 @@ def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_j
         rows.append((
             named(threshold), str(len(each.choices)), share_text(each.answered), share_text(each.mean, 1),
             share_text(worst.regret if worst else 0.0, 1), size_text(worst.size) if worst else "",
-            "FAILED" if each.is_failed else "passed",
+            "FAILED" if each.is_failed else "passed" if each.answered >= LEAST_ANSWERED else "incomplete",
         ))  # fmt: skip
     headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size", "outcome")
     console().print(table_of([(heading, heading in ("threshold", "outcome")) for heading in headings], rows))
     meaning = (
         "Regret is how much longer the named device takes than the faster one, or the slower one where either will do. "
         f"Its mean is over the range, by logarithm. A threshold fails if its mean is certainly above "
-        f"{share_text(MOST_OF_ONE)}; a single size may be above. Gaps up to {NARROW}× between answers do not count."
+        f"{share_text(MOST_OF_ONE)}; a single size may be above. It is incomplete if less than "
+        f"{share_text(LEAST_ANSWERED)} of its range is answered. Gaps up to {NARROW}× between answers do not count."
     )
     console().print(plain(meaning), soft_wrap=True)
     count = f"{sum(each.is_failed for each in found.values())} of {len(found)} thresholds failed (asked: none)"
