@@ -165,7 +165,8 @@ def starts_sentence(run: RunState) -> str:
     once = " Those in brackets hold within one start." if is_mixed else ""
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
     is_whole = run.finished is not None and run.finished.status == "done" and not run.finished.message
-    why = " (time for more ran out)" if asked and is_whole else ""
+    longer = f"all {run.plan.starts} would take over half as long again"
+    why = f" ({'time for more ran out' if run.plan.max_seconds else longer})" if asked and is_whole else ""
     return f"Timed in {run.starts}{asked} starts of the process{why}: intervals hold for other starts too.{once}"
 
 
