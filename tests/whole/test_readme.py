@@ -27,8 +27,10 @@ def test_outputs_figures_and_keys_are_what_the_program_says_now(page):
     assert renewed(text) == text, "run `make readme`, and look at what changed"
 
 
-def test_the_readme_is_short():
-    data = README.read_bytes()
+def test_the_readme_is_short_and_begins_with_figures_of_its_table():
+    data, text = README.read_bytes(), README.read_text()
+    clock, call = re.search(r"clock shows (.+?) that way .+ takes (.+?)\. This", text).groups()
+    assert f"| {call} at n = 9,951. The paper's clock shows {clock}, because" in text
     assert len(data) <= 10_000
     assert data.count(b"\n") <= 120
 

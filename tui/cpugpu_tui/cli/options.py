@@ -133,7 +133,8 @@ class Given:
 
     names: Annotated[list[str] | None, names_of("quick")] = None
     size: Annotated[str | None, option(
-        "SIZES", "Sizes: 16,32,64, steps: 1:10000:50, or a search: 16:10M.", "--size", "--n", usual="the workload's"
+        "SIZES", "Sizes: 16,32,64, steps without their stop: 1:10000:50, or a search: 16:10M.", "--size", "--n",
+        usual="the workload's",
     )] = None  # fmt: skip
     dtype: Annotated[str | None, dtype_of(DTYPES, usual="float32, if the preset sets none")] = None
     threads: Annotated[str | None, threads_of(usual="all, if the preset sets none")] = None
@@ -194,7 +195,8 @@ class Given:
         "CODE", "Python code that makes the inputs of a size. Repeat for more lines.", "--setup", "-s"
     )] = None  # fmt: skip
     n: Annotated[str | None, option(
-        "SIZES", "Sizes: one (512), several (16,64,256), a search (16:4096) or steps (16:4096:16).", "--n", "--size"
+        "SIZES", "Sizes: one (512), several (16,64,256), a search (16:4096) or steps without their stop (16:4096:16).",
+        "--n", "--size",
     )] = None  # fmt: skip
     let: Annotated[list[str] | None, option(
         "NAME=VALUE", "Further parameter. With k=1,2 each value is timed in turn."

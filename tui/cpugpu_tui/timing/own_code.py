@@ -288,7 +288,7 @@ def _require_work(op: Operation, result: Any, seen: Operators, wait: Callable[[]
         return
     if own & memory_of(op.inputs):
         raise refused("The result is a view of an input: nothing was computed.",
-                      "Add .clone() or .contiguous() if the copy is what you want to time.")  # fmt: skip
+                      "Add .clone() if the copy is what you want to time.")  # fmt: skip
     raise refused("The result was already there before the call: it is cached.", REMOVE_CACHE)
 
 
