@@ -160,8 +160,8 @@ class ListStore:
     def keep_ceilings(self, found: model.Ceilings) -> None:
         self._note("ceilings", found)
 
-    def ceilings(self, hostname: str, torch: str) -> tuple[model.Ceilings, ...]:
-        return tuple(found for found in self.known if (found.hostname, found.torch) == (hostname, torch))
+    def ceilings(self) -> tuple[model.Ceilings, ...]:
+        return tuple(self.known)
 
     def earlier_starts(self, run_id: str) -> list[model.EarlierTimed]:
         return []

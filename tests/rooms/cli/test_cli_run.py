@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shlex
 import signal
 import threading
 import time
@@ -85,9 +86,18 @@ def test_a_heading_without_a_device_has_no_empty_part(cpugpu):
 
 
 def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu):
-    done = cpugpu.here(*RUN, "--size", "64", "--no-save", code=EXIT_OK)
+    """`limited by` was missing without a word. Peak rates are read, or the command that measures them is named."""
+    run = (*RUN, "--size", "64", "--no-save")
+    done = cpugpu.here(*run, code=EXIT_OK)
     assert not cpugpu.database.exists()
     assert "Saved" not in done.out
+    (measure,) = (line for line in done.out.splitlines() if "--measure" in line)
+    assert cpugpu.here(*shlex.split(measure.partition("cpugpu-tui ")[2])).code == EXIT_OK
+    before = cpugpu.database.read_bytes()
+    done = cpugpu.here(*run, code=EXIT_OK)
+    assert "limited by" in done.out
+    assert "--measure" not in done.out
+    assert cpugpu.database.read_bytes() == before
 
 
 def test_repeats_are_runs_of_one_series(cpugpu):

@@ -109,20 +109,19 @@ class Saver:
         if any(known.uuid == found.uuid and known.clock != found for known in self._known if known.uuid):
             self._put(lambda store, _beside: store.keep_clock(found))
 
-    def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[model.Ceilings, ...]:
-        """Return saved peak rates of an agent's machine, torch and driver; empty without a store."""
+    def known_ceilings(self, plan: model.Plan, environment: Mapping[str, Any]) -> tuple[model.Ceilings, ...]:
+        """Return saved peak rates of an agent's machine, torch and driver; without a store, of those in the plan."""
         store = None if self._outbox is None else self._outbox.store
-        if store is None:
-            return ()
         try:
-            known = store.ceilings(str(environment.get("hostname")), str(environment.get("torch") or ""))
+            known = plan.ceilings if store is None else store.ceilings()
         except StoreError:
             return ()
-        driver = environment.get("driver")
+        here = (plan.simulation is not None, str(environment.get("hostname")), str(environment.get("torch") or ""))
         self._known = tuple(
             found
             for found in known
-            if found.simulated == simulated and (found.device == "cpu" or found.driver in (None, driver))
+            if (found.simulated, found.hostname, found.torch) == here
+            and (found.device == "cpu" or found.driver in (None, environment.get("driver")))
         )
         return self._known
 

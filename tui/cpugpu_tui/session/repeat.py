@@ -86,6 +86,15 @@ def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
     return (*of_workloads, *(_command(run, time_words, each) for each in _by_statement(codes)))
 
 
+def measure_command(run: model.RunStarted) -> str:
+    """Return the command that measures and saves the peak rates that a run on this machine lacked."""
+    simulation = run.plan.simulation
+    return shlex.join(["cpugpu-tui", "machine", "--measure", *option_words({
+        "--python": run.environment.get("python_option"),
+        "--simulate": simulation_text(simulation) if simulation is not None else None, "--db": paths.typed_database,
+    })])  # fmt: skip
+
+
 def why_no_command(run: model.RunStarted) -> str:
     """Return why no command repeats a run; empty if one does."""
     if run.environment.get(model.DUET) and not run.plan.is_of_two_codes:

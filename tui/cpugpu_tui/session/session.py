@@ -288,7 +288,7 @@ class Session:
         if self._case_timeout_s is not None:  # not part of the plan: the controller enforces it
             told["case_timeout_s"] = self._case_timeout_s
         environment = {**hello.environment, **told, **self._facts}
-        known = self.saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
+        known = self.saver.known_ceilings(self._plan, environment)
         self._plan, self._began_s = replace(self._plan, ceilings=known), min(self._began_s or 0.0, time.monotonic())
         self._stream.begin(
             model.RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)

@@ -14,6 +14,7 @@ from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import RunStarted
 from cpugpu_tui.render.answers import is_survey, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
@@ -22,7 +23,7 @@ from cpugpu_tui.render.gpus import matrices, several
 from cpugpu_tui.render.receipts import code_lines
 from cpugpu_tui.render.rows import RunTable, run_table, table_rows
 from cpugpu_tui.render.sentences import LEGEND, below_table, heading, table_lines
-from cpugpu_tui.session.repeat import repeat_commands
+from cpugpu_tui.session.repeat import measure_command, repeat_commands
 from cpugpu_tui.session.resume import resume_command
 from cpugpu_tui.state.recorded_gpu import is_offered, with_recorded
 from cpugpu_tui.state.reference import OFFERED
@@ -94,7 +95,15 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True, *, in_fu
         part, more = "Saved" if is_saved else "Saved in part", "" if in_full else " --explain"
         show = with_database(f"cpugpu-tui show {state.run.number}")
         lines.append(f"{part} as run {state.run.number}: {show}{more}")
+    elif state.run is not None and _lacks_peaks(state.run, state):
+        lines.append(f"What limits each row is unknown without peak rates. Measure: {measure_command(state.run)}")
     return [plain(line) for line in lines if line]
+
+
+def _lacks_peaks(run: RunStarted, state: RunState) -> bool:
+    """Whether a run that could not measure peak rates, as none were to be saved, would say with them what limits it."""
+    has_limit = not run.plan.times_commands and "fleet_host" not in run.environment
+    return has_limit and not state.plan.ceilings and any(row.status == "ok" for row in state.rows.values())
 
 
 def state_text(state: RunState) -> str:

@@ -12,7 +12,7 @@ from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_l
 from cpugpu_tui.cli.output.table_style import console
 from cpugpu_tui.cli.running import one_run
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
-from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark
+from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark, with_saved_peaks
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.in_turn import Face, Live, Played, Side, duet_plan, play
 from cpugpu_tui.compare.series import numbers_text
@@ -42,7 +42,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     outputs = outputs or Outputs()
     with failure_as_event(as_json=as_json):
         request = with_own(request, options.workloads, options.python)
-        plan = build_plan(request)
+        plan = with_saved_peaks(build_plan(request), options)
         outputs.check()
     agents = options.agents(options.python, request.own, simulated=plan.simulation is not None)
     series_id, code = new_id(), EXIT_OK
