@@ -39,6 +39,7 @@ def main() -> None:
         sys.exit(max(subprocess.call([sys.executable, "-m", "tests.bench", name]) for name in wanted))
     (name,) = wanted
     os.environ[PART] = name
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # NVBench runs each case on every GPU that it sees
     print(f"\n## {name}: {known[name]}\n\nOn {surroundings()}", flush=True)
     folder = "faults." if (Path(__file__).parent / "faults" / f"{name}.py").exists() else ""
     import_module(f"tests.bench.{folder}{name}").main()
