@@ -144,6 +144,8 @@ def test_without_a_core_for_each_thread_the_reason_is_said(cpugpu):
     done = cpugpu.here("thresholds", "make", "matmul", "--n", "64:128", "--simulate", "starved_share=0.4", "-o", "-")
     assert done.code == errors.EXIT_UNFIT
     assert "matmul n = 64 to 128 (2 sizes): no core: " in done.err
+    cpugpu.here("thresholds", "make", "matmul", "--simulate", "gpus=0", code=errors.EXIT_UNFIT)
+    assert len(cpugpu.here("history", "--json").objects) == 1, "a run without any time was left in the history"
 
 
 def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file, cpugpu):

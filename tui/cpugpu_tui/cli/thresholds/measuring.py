@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +21,7 @@ from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.decide.comparison import MOST_COST
 from cpugpu_tui.decide.next_size import unsure_sizes
-from cpugpu_tui.errors import UsageError, print_notice
+from cpugpu_tui.errors import CpuGpuError, UsageError, print_notice
 from cpugpu_tui.export.threshold_ranges import points_of
 from cpugpu_tui.export.thresholds import named, operation_of, operations, require_machine
 from cpugpu_tui.machine.text import printable
@@ -143,6 +144,10 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
             agents.close()
         state, _, _ = as_saved(state, session.saver.unsaved, None)
         code = save_rest(outbox, session.signal_exit or finished.exit_code)
+        is_empty = finished.status == "failed" and not any(row.status == "ok" for row in state.rows.values())
+        if is_empty and outbox is not None and outbox.store is not None and outbox.number(session.run_id) is not None:
+            with suppress(CpuGpuError):  # the error below says what is wrong; nothing was measured
+                outbox.store.delete(session.run_id)
     if finished.status == "failed":
         raise error_of(finished)
     say_why(finished)
