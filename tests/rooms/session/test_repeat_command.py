@@ -80,7 +80,7 @@ FACES = [
     ("time", "{code}:forward", "--n", "16,32", "--full", "--find-crossover"),
     ("time", "torch.ones(k)", "--let", "k=3,(4, 5)", "--in-place", "--rounds", "6"),
     ("run", "matmul", "vector-dot", "--size", "100,200", "--find-crossover", "--max-size", "1e3"),
-    ("run", "matmul", "--size", "10:40:10", "--repeat", "2", "--dtype", "half"),
+    ("run", "matmul", "--size", "10:40:10", "--repeat", "2", "--dtype", "half", "--max-seconds", "40"),
     ("survey", "--only", "fft,sort", "--max-seconds", "40"),
     ("thresholds", "make", "matmul", "x.square()", "torch.ones(n)", "--setup", "x = torch.randn(n)", "--n", "16:64"),
     ("fleet", "run", "matmul", "--size", "16,32", "-w", "a", "--launcher", "local"),
@@ -102,6 +102,9 @@ def test_every_printed_command_is_read_by_the_program_and_gives_the_same_cases(f
     shown = done.out if face[0] in ("run", "time", "survey", "demo") else cpugpu.here("show", "latest").out
     printed = [line.removeprefix("Again: ") for line in shown.splitlines() if line.startswith("Again: ")]
     assert printed
+    if "--repeat" in face:  # each of its runs named itself, with its own seed
+        read = [(asked.repeat, asked.max_seconds, asked.simulation.seed) for asked in asked_by(*printed, monkeypatch)]
+        assert read == [(2, 40.0, 0)]
     if face[0] == "demo":
         plans = [run.started.plan for run in shipped().runs]
         assert [found for line in printed for found in planned_by(line, monkeypatch)] == [

@@ -68,8 +68,8 @@ def repeat_text(run: model.RunStarted) -> str:
     return "; ".join(repeat_commands(run))
 
 
-def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
-    """Return the commands that repeat a run: one, or one for each statement if it times several.
+def repeat_commands(run: model.RunStarted, repeat: int = 1) -> tuple[str, ...]:
+    """Return the commands that repeat a run, or the series of which it is the last: one for each statement.
 
     Empty if there is none, see `why_no_command`.
     """
@@ -77,13 +77,13 @@ def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
     if why_no_command(run):
         return ()
     if plan.is_of_two_codes:
-        return (_command(run, words, ()),)
+        return (_command(run, words),)
     named = {case.workload for case in plan.cases}
     codes = [code for code in plan.codes if code.name in named or not named]
-    of_workloads = [_command(run, words, ())] if words[0] != "time" else []
+    of_workloads = [_command(run, words, repeat=repeat)] if words[0] != "time" else []
     options = dropwhile(lambda word: not word.startswith("--"), words)
     time_words = ("time", *options)
-    return (*of_workloads, *(_command(run, time_words, each) for each in _by_statement(codes)))
+    return (*of_workloads, *(_command(run, time_words, each, repeat) for each in _by_statement(codes)))
 
 
 def measure_command(run: model.RunStarted) -> str:
@@ -132,7 +132,9 @@ def _by_statement(codes: Iterable[model.OwnCode]) -> list[list[model.OwnCode]]:
     return list(found.values())
 
 
-def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.OwnCode]) -> str:
+def _command(
+    run: model.RunStarted, words: Sequence[str], codes: Sequence[model.OwnCode] = (), repeat: int = 1
+) -> str:  # fmt: skip
     """Return the command of these words, with the settings that plan and environment hold."""
     plan, facts = run.plan, run.environment
     defaults = model.Plan("", ())
@@ -144,10 +146,12 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     reached = ["-H", str(file)] if file else ["--launcher", str(launcher)]
     where = ["-w", str(facts["fleet_host"]), *reached] if on_fleet else []
     is_fleet_run = on_fleet and command != "time"  # `time` takes the options of `where` itself
-    has_starts = not is_fleet_run and command != "survey" and not argv and not plan.is_of_two_codes
+    has_starts = not is_fleet_run and command != "survey" and not argv and not plan.is_of_two_codes and repeat == 1
     simulation = plan.simulation
     if simulation is not None and plan.is_of_two_codes:  # the duet set it for one side
         simulation = replace(simulation, side_factor=model.Simulation().side_factor)
+    elif simulation is not None:  # each run of a series has the next seed
+        simulation = replace(simulation, seed=simulation.seed - repeat + 1)
     # `--rounds` sets the least and the most; a duet has a fixed number anyway.
     has_rounds = plan.max_rounds == plan.rounds and not plan.is_of_two_codes
     usual_device = "all" if is_fleet_run else "auto"
@@ -161,9 +165,10 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
         "--device": devices, "--parallel": plan.parallel,
         "--scale": plan.scale if plan.scale != defaults.scale else None,
         "--mnist": plan.mnist, "--rounds": plan.rounds if has_rounds else None,
+        "--repeat": repeat if repeat > 1 else None,
         "--starts": plan.starts if plan.starts != STARTS and has_starts else None,
         "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != defaults.cache else None,
-        "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
+        "--max-seconds": plan.max_seconds and plan.max_seconds * repeat, "--case-timeout": facts.get("case_timeout_s"),
         "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
         "--simulate": simulation_text(simulation) if simulation is not None else None,
         "--db": paths.typed_database,

@@ -116,9 +116,12 @@ def state_text(state: RunState) -> str:
 
 def print_state(
     state: RunState, notice: str | None = None, is_saved: bool = True, out: Console | None = None, *,
-    in_full: bool = False,
+    in_full: bool = False, repeat: int = 1,
 ) -> None:  # fmt: skip
-    """Print heading, table and summary of a run, beside its recorded GPU if it has one. Arguments: see `summary`."""
+    """Print heading, table and summary of a run, beside its recorded GPU if it has one. Arguments: see `summary`.
+
+    `repeat`: runs of the series that it ends, which one command repeats; 0 if others follow.
+    """
     state = with_recorded(state)
     out = out or console()
     if state.rows:
@@ -138,7 +141,7 @@ def print_state(
     if state.run is not None:
         if is_saved and (resume := resume_command(state)):
             print_lines(out, (f"Resume: {with_database(resume)}",))
-        commands = repeat_commands(state.run)
+        commands = repeat_commands(state.run, repeat) if repeat else ()
         print_lines(out, (f"Again: {command}" for command in commands))
         if is_offered(state):
             print_lines(out, (f"Beside a recorded GPU: {command} --beside {OFFERED}" for command in commands))

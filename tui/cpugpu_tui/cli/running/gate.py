@@ -85,7 +85,7 @@ class GateRequest:
                 target.write(path, [content])
 
 
-MORE_RUNS = f"Add --repeat {GATE_RUNS} to the command that ran, then use `cpugpu-tui baseline NAME latest`."
+MORE_RUNS = f"Run that command with --repeat {GATE_RUNS}, then use `cpugpu-tui baseline NAME latest`."
 """How to make a baseline that a gate takes: `baseline` itself runs nothing."""
 
 

@@ -57,7 +57,9 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
                     ceilings=options.ceilings, began_s=options.began_s + (number - 1) * (plan.max_seconds or 0.0),
                 )  # fmt: skip
                 remark = remark_of(outbox) if number == 1 else None
-                code = max(code, one_run.run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
+                repeat = request.repeat if number == request.repeat else 0
+                ended = one_run.run_once(session, agents, each, remark, as_json=as_json, outputs=outputs, repeat=repeat)
+                code = max(code, ended)
                 if session.stopping or session.error is not None or code in (EXIT_USAGE, EXIT_UNFIT):
                     break  # the next run would fail in the same way
         return save_rest(outbox, code or outputs.exit_code)

@@ -75,11 +75,13 @@ def say_why(finished: RunFinished) -> None:
 
 
 def run_once(
-    session: Session, agents: Agents, plan: Plan, remark: str | None, *, as_json: bool, outputs: Outputs
-) -> int:
+    session: Session, agents: Agents, plan: Plan, remark: str | None, *, as_json: bool, outputs: Outputs,
+    repeat: int = 1,
+) -> int:  # fmt: skip
     """Run one session, print its events as they come or its table at the end, and write the outputs.
 
-    `remark`: notice about opening the history. Returns the exit code of the run. Failed exports set that of `outputs`.
+    `remark`: notice about opening the history. `repeat`: see `print_state`. Returns the exit code of the run. Failed
+    exports set that of `outputs`.
     """
     state, finished = watched(session, agents, plan, seen_by(outputs, as_json=as_json))
     notices = outputs.write()  # before the table: a closed terminal takes no text, and leaves 2 s for all of this
@@ -91,7 +93,7 @@ def run_once(
     elif state.run is not None:
         from cpugpu_tui.cli.output.tables import print_state
 
-        print_state(*as_saved(state, session.saver.unsaved, remark), in_full=outputs.in_full)
+        print_state(*as_saved(state, session.saver.unsaved, remark), in_full=outputs.in_full, repeat=repeat)
         sys.stdout.flush()
     for line in notices:
         print_notice(line)
