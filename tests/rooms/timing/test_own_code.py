@@ -220,13 +220,17 @@ def test_built_in_workloads_are_not_accused(name):
             del torch.run_built_in  # type: ignore[attr-defined]
 
 
-def test_a_smaller_float_type_than_that_of_the_inputs_is_marked():
-    op, workload = loaded("(x.half() @ x.half()).float()", SQUARE)
+@pytest.mark.parametrize(
+    ("statement", "marks"),
+    [
+        ("x @ x", ()), ("float(x.sum())", ()), ("(x.half() @ x.half()).float()", ("lower-precision",)),
+        ("(x.double() @ x.double()).float()", ("higher-precision",)), ("np.sort(np.ones(4))", ("higher-precision",)),
+    ],
+)  # fmt: skip
+def test_another_float_type_than_that_of_inputs_or_row_is_marked(statement, marks):
+    op, workload = loaded(statement, SQUARE)
     examine(op, workload, "cpu", None)
-    assert op.own_marks == ("lower-precision",)
-    same, workload = loaded("x @ x", SQUARE)
-    examine(same, workload, "cpu", None)
-    assert same.own_marks == ()
+    assert op.own_marks == marks
 
 
 def test_a_process_that_is_left_at_work_is_refused():

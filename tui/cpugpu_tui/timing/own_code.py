@@ -111,7 +111,11 @@ def examine(
     if wait is not None and is_elsewhere and not any(each.is_cuda for each in tensors(result)):
         raise _never_on_gpu(seen)
     op.restore = _restorer(op, wait) if changed else None
-    op.own_marks = ("lower-precision",) if seen.narrowest_bytes < _narrowest_bytes(op.inputs) else ()
+    # Arrays of NumPy are seen in the result alone. A plain number has no type of its own.
+    widths = [each.element_size() for each in numbers(result) if each.is_floating_point() and each.dim()]
+    is_wider = max([seen.widest_bytes, *widths]) > ITEMSIZE_BYTES[op.case.dtype]
+    lower = ("lower-precision",) if seen.narrowest_bytes < _narrowest_bytes(op.inputs) else ()
+    op.own_marks = (*lower, *(("higher-precision",) if is_wider else ()))
     op.waits_for_all = seen.uses_side_stream
     op.has_end_to_end = op.plainly_placed and any(True for _ in tensors(result))
     op.expected = None if workload.draws or changed else [_sample_of(op, number) for number in (0, 1)]
