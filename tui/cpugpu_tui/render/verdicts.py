@@ -50,7 +50,7 @@ MARK_WORDS = {
     "denormals": "denormal numbers were not flushed to zero, which can make a CPU up to 187× slower",
     "tf32-on": "TF32 was switched on from outside, so these are not float32 products",
     "lower-precision": "the code computed in a smaller float type than its inputs have",
-    "higher-precision": "the code computed in a larger float type than the row's dtype",
+    "higher-precision": "inputs or results of the code have a larger float type than the row's dtype",
     UNSETTLED: "call times still varied by more than 1 % when warm-up ended",
     "damaged": "the database held impossible times, which are left out",
     UNSAVED: "the row is not saved yet; it is kept in memory, and saving is retried",

@@ -111,9 +111,9 @@ def examine(
     if wait is not None and is_elsewhere and not any(each.is_cuda for each in tensors(result)):
         raise _never_on_gpu(seen)
     op.restore = _restorer(op, wait) if changed else None
-    # Arrays of NumPy are seen in the result alone. A plain number has no type of its own.
-    widths = [each.element_size() for each in numbers(result) if each.is_floating_point() and each.dim()]
-    is_wider = max([seen.widest_bytes, *widths]) > ITEMSIZE_BYTES[op.case.dtype]
+    # Not those of operators: attention in bfloat16 has sums in float32 inside. A plain number has no type of its own.
+    found = (*tensors(op.inputs), *(each for each in numbers(result) if each.dim()))
+    is_wider = any(each.is_floating_point() and each.element_size() > ITEMSIZE_BYTES[op.case.dtype] for each in found)
     lower = ("lower-precision",) if seen.narrowest_bytes < _narrowest_bytes(op.inputs) else ()
     op.own_marks = (*lower, *(("higher-precision",) if is_wider else ()))
     op.waits_for_all = seen.uses_side_stream

@@ -65,8 +65,6 @@ class Operators:
     """Bytes of the largest result of an operator."""
     narrowest_bytes: int = 8
     """Bytes of an element of the narrowest floating-point result."""
-    widest_bytes: int = 0
-    """The same of the widest."""
     uses_side_stream: bool = False
     read: set[int] = field(default_factory=set)
     """Addresses of the memory that operators took."""
@@ -85,10 +83,7 @@ class Operators:
         role, sources, results = role_of(func, args, result, self.kind)
         self.draws |= torch.Tag.nondeterministic_seeded in func.tags
         widths = [each.element_size() for each in results if each.is_floating_point()]
-        self.narrowest_bytes, self.widest_bytes = (
-            min([self.narrowest_bytes, *widths]),
-            max([self.widest_bytes, *widths]),
-        )
+        self.narrowest_bytes = min([self.narrowest_bytes, *widths])
         self.largest_bytes = max(self.largest_bytes, bytes_in(result))
         self.read |= memory_of(sources)
         self.written |= memory_of(results) if role else set()
