@@ -85,9 +85,8 @@ def baseline(given: CompareGiven) -> None:
 
 
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
-    from cpugpu_tui.analysis.compare import GATE_RUNS
     from cpugpu_tui.cli.past_runs import file_and_name, writing
-    from cpugpu_tui.compare.series import checked_baseline, series_of_id
+    from cpugpu_tui.compare.series import checked_baseline, set_baseline
     from cpugpu_tui.render.comparison import left_out, series_text
 
     checked_baseline(name)
@@ -97,34 +96,17 @@ def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: b
         raise UsageError(f"A baseline names a run of the history, not of {file}.", f"Copy its runs with `{merge}`.")
     with writing(database) as store:
         series_id = store.series_of(store.find(run_name))
-        series = series_of_id(store, series_id, typed=run_name)
-        _require_times(series)
-        store.set_baseline(name, series_id)
+        series, was, few = set_baseline(store, name, series_id, run_name)
         if as_json:
             _print_baseline(store, name, series_id, as_json=True)
             return
-    tell(plain(f"Baseline {name} is {series_text(series)}."))
+    tell(plain(f"Baseline {name} is {series_text(series)}. {was}".rstrip()))
     if without := left_out(series):
         tell(plain(without))
-    if (count := sum(run.has_times for run in series.runs)) < GATE_RUNS:
+    if few:
         from cpugpu_tui.cli.running.gate import MORE_RUNS
 
-        runs = "1 run" if count == 1 else f"{count} runs"
-        tell(f"`gate` needs {GATE_RUNS} runs, and this series has {runs}. {MORE_RUNS}")
-
-
-def _require_times(series: Series) -> None:
-    """Refuse a baseline without any time.
-
-    Raises:
-        UnfitError: in every case, threads lacked a core.
-    """
-    from cpugpu_tui.compare.series import FREE_CORES_REMEDY
-
-    if series.starved_cases[0] and not any(run.has_times for run in series.runs):
-        raise UnfitError(
-            f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.", FREE_CORES_REMEDY
-        )
+        tell(f"{few} {MORE_RUNS}")
 
 
 def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:

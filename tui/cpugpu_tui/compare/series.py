@@ -11,13 +11,14 @@ from itertools import groupby
 from statistics import NormalDist, fmean
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.compare import FALSE_WORDS, MIN_RUNS
+from cpugpu_tui.analysis.compare import FALSE_WORDS, GATE_RUNS, MIN_RUNS
 from cpugpu_tui.analysis.pairs import SINGLE
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.decide.stats import Variance, moderated, quantile
-from cpugpu_tui.errors import NoSuchRunError, UsageError
+from cpugpu_tui.errors import NoSuchRunError, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY, Plan, Simulation
+from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.store import RunSummary, Store
@@ -146,6 +147,26 @@ def checked_baseline(name: str) -> str:
     if not is_baseline_name(name):
         raise UsageError(f"Invalid baseline name {printable(name, 40)!r}.", "Use a word such as main.")
     return name
+
+
+def set_baseline(store: Store, name: str, series_id: str, typed: str = "") -> tuple[Series, str, str]:
+    """Name a series as a baseline. Return it, which runs it replaces, and whether it has too few for `gate`.
+
+    Both are sentences, empty if there is nothing to say.
+
+    Raises:
+        UsageError: the series has no finished run.
+        UnfitError: in every case, threads lacked a core.
+    """
+    series = series_of_id(store, series_id, typed=typed)
+    count = sum(run.has_times for run in series.runs)
+    if series.starved_cases[0] and not count:
+        raise UnfitError(
+            f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.", FREE_CORES_REMEDY
+        )
+    old = store.set_baseline(name, series_id)
+    few = f"`gate` needs {GATE_RUNS} runs, and this series has {count_of(count, 'run')}."
+    return series, f"It replaces {numbers_text(old)}." if old else "", few if count < GATE_RUNS else ""
 
 
 def is_baseline_name(name: str) -> bool:

@@ -65,8 +65,8 @@ class SavedRuns(Reading):
             )
             return [str(row["run_id"]) for row in found]
 
-    def set_baseline(self, name: str, series_id: str) -> None:
-        """Name a series as a baseline; another series loses this name.
+    def set_baseline(self, name: str, series_id: str) -> list[int]:
+        """Name a series as a baseline; another series loses this name. Return the numbers of its runs.
 
         Raises:
             UsageError: the series does not exist.
@@ -74,7 +74,13 @@ class SavedRuns(Reading):
         with self._writing() as connection:
             if not connection.execute("SELECT 1 FROM series WHERE series_id = ?", (series_id,)).fetchone():
                 raise UsageError(f"No series has the id {series_id!r}.", how_to_name(series_id))
+            old = connection.execute(
+                "SELECT number FROM run JOIN baseline USING (series_id) "
+                "WHERE baseline.name = ? AND series_id != ? ORDER BY number",
+                (name, series_id),
+            ).fetchall()
             connection.execute("INSERT OR REPLACE INTO baseline VALUES (?, ?, ?)", (name, series_id, time.time_ns()))
+            return [row["number"] for row in old]
 
     def baseline(self, name: str) -> str | None:
         """Return the id of a baseline's series; None if the baseline does not exist."""

@@ -156,16 +156,19 @@ async def test_without_another_series_it_says_what_to_do(tmp_path, words):
 
 
 async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(store):
+    store.set_baseline("main", "old")
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await pilot.press("b", "enter")
-        await fake_run.settled(pilot, lambda: "is baseline main" in status_of(pilot))
+        said = "It replaces runs 1-3. `gate` needs 5 runs, and this series has 3 runs."
+        await fake_run.settled(pilot, lambda: pilot.app.state.key_result == said)
+        assert said in status_of(pilot)
         assert store.baselines() == {"main": "slow"}
         await pilot.press("b", "4", "2", "enter")
         assert isinstance(pilot.app.screen, BaselineBox)
         assert "'42'" in text_of(pilot, "#hint")
         await pilot.press("ctrl+u", *"v2", "enter")
-        await fake_run.settled(pilot, lambda: "is baseline v2" in status_of(pilot))
+        await fake_run.settled(pilot, lambda: pilot.app.state.baseline == ("slow", "is baseline v2"))
         assert store.baselines() == {"main": "slow", "v2": "slow"}
 
 

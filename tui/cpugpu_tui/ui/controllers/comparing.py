@@ -210,18 +210,22 @@ class Comparing:
 
     def name_baseline(self, name: str | None) -> None:
         """Make the series of the shown run the baseline `name`; None changes nothing."""
-        run = self._app.state.run
-        started = run.run
+        started = self._app.state.run.run
         if started is None or name is None:
             return
 
-        def body() -> tuple[str, str]:
-            self._bridge.history().store.set_baseline(name, started.series_id)
-            starved = sum(row.is_starved for row in run.rows.values())
-            without = f", without {starved} that lacked a core" if starved else ""
-            return started.series_id, IS_BASELINE.format(name=name) + without
+        def body() -> str:
+            from cpugpu_tui.compare.series import set_baseline
+            from cpugpu_tui.render.comparison import left_out
 
-        in_background(self._app, "baseline", body, self._tell, lambda error: self._app.change(problem=error))
+            series, was, few = set_baseline(self._bridge.history().store, name, started.series_id)
+            return " ".join(filter(None, (was, left_out(series), few)))
+
+        def done(remarks: str) -> None:
+            self._tell((started.series_id, IS_BASELINE.format(name=name)))
+            self._app.say(remarks, stays=True)
+
+        in_background(self._app, "baseline", body, done, lambda error: self._app.change(problem=error))
 
     def compare_with_baseline(self, _: SeriesEnded) -> None:
         """Compare the series that has ended with the baseline, if one is set."""

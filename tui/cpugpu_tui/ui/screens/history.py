@@ -295,15 +295,14 @@ class HistoryScreen(ListPage):
             return
 
         def set_baseline() -> str:
-            from cpugpu_tui.compare.series import series_of_id
+            from cpugpu_tui.compare import series
             from cpugpu_tui.render.comparison import left_out
 
-            store = self._saved().store
-            store.set_baseline(name, run.series_id)
-            return left_out(series_of_id(store, run.series_id))
+            found, was, few = series.set_baseline(self._saved().store, name, run.series_id)
+            said = f"The series of run {run.number} is now baseline {name}."
+            return " ".join(filter(None, (said, was, left_out(found), few)))
 
-        def show(without: str) -> None:
-            done = f"The series of run {run.number} is now baseline {name}. {without}".rstrip()
+        def show(done: str) -> None:
             self._know(with_baseline(tuple(self._runs.values()), name, run.series_id), done=done)
 
         in_background(self, "history-wish", set_baseline, show, self.refuse)
