@@ -28,11 +28,11 @@ def slurm(tmp_path_factory):
 
 
 def agents_of_slurm():
-    """Return the agents of virtual nodes: children of Slurm's step daemons, not of us."""
-    found = []
-    for each in psutil.process_iter(["pid", "cmdline", "name"]):
-        command = each.info["cmdline"] or []
-        if "--alive" in command and (each.info["name"] or "").startswith("python"):
+    """Return the agents of this cluster: children of Slurm's step daemons. Other tests have clusters of their own."""
+    ours, found = os.environ["SLURM_CONF"], []
+    for each in psutil.process_iter(["pid", "cmdline", "name", "environ"]):
+        is_ours = (each.info["environ"] or {}).get("SLURM_CONF") == ours
+        if is_ours and "--alive" in each.info["cmdline"] and each.info["name"].startswith("python"):
             parents = {parent.name() for parent in each.parents()}
             found += [each.info["pid"]] if any(name.startswith("slurmstepd") for name in parents) else []
     return found
