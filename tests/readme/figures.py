@@ -74,7 +74,7 @@ def machine_of(each: dict[str, Any]) -> str:
     if machine := each.get("machine"):
         return str(machine)
     gpus = Counter(each["gpu"].split(", "))
-    names = (f"{count} × {name}" if count > 1 else name for name, count in gpus.items())
+    names = (f"host of {count} {name}" if count > 1 else name for name, count in gpus.items())
     return ", ".join(filter(None, (*names, each["cpu"].removesuffix(" Processor"), f"{each['cores']} cores")))
 
 

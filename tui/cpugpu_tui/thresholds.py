@@ -352,7 +352,7 @@ def _torch_version() -> str | None:
 def differences(made: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[str, ...]:
     """Return how two machines differ in the facts that `here` has, a sentence each, the hardware first."""
     if made.get("simulated"):
-        remedy = f"Set {SIMULATE} to use it in tests."
+        remedy = f"To use it in a test of a program, set {SIMULATE}."
         is_same = here.get("simulated", True)
         return () if is_same else (f"Another machine: the file was made on a simulated one. {remedy}",)
     found = []

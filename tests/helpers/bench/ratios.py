@@ -73,8 +73,10 @@ def range_text(ratios: Sequence[Ratio]) -> str:
     """`−3.6 to +4.8 %, each ± 0.3 to 2.6 %`."""
     percents = [100 * (ratio.value - 1) for ratio in ratios]
     widths = [ratio.half_width_pct for ratio in ratios]
-    return (f"{min(percents):+.1f} to {max(percents):+.1f} %, each ± {min(widths):.1f} to {max(widths):.1f} %").replace(
-        "-", "−"
+    return (
+        (f"{min(percents):+.1f} to {max(percents):+.1f} %, each ± {min(widths):.1f} to {max(widths):.1f} %")
+        .replace("-", "−")
+        .replace("−0.0", "0.0")
     )
 
 

@@ -133,7 +133,7 @@ class Given:
 
     names: Annotated[list[str] | None, names_of("quick")] = None
     size: Annotated[str | None, option(
-        "SIZES", "Sizes: 16,32,64, steps without their stop: 1:10000:50, or a search: 16:10M.", "--size", "--n",
+        "SIZES", "Sizes: 16,32,64, steps: 1:10000:50 (without the stop), or a search: 16:10M.", "--size", "--n",
         usual="the workload's",
     )] = None  # fmt: skip
     dtype: Annotated[str | None, dtype_of(DTYPES, usual="float32, if the preset sets none")] = None
@@ -195,7 +195,7 @@ class Given:
         "CODE", "Python code that makes the inputs of a size. Repeat for more lines.", "--setup", "-s"
     )] = None  # fmt: skip
     n: Annotated[str | None, option(
-        "SIZES", "Sizes: one (512), several (16,64,256), a search (16:4096) or steps without their stop (16:4096:16).",
+        "SIZES", "Sizes: one (512), several (16,64,256), a search (16:4096) or steps (16:4096:16, without the stop).",
         "--n", "--size",
     )] = None  # fmt: skip
     let: Annotated[list[str] | None, option(

@@ -204,10 +204,9 @@ def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
         UnfitError: it is of another machine, or outdated.
     """
     for difference in differences(file.machine, here):
+        for_commands = "To try it with a command, add --simulate default."
         own = "Make a file on this machine with `cpugpu-tui thresholds make`."
-        raise UnfitError(
-            difference, "Commands need --simulate default for it." if file.machine.get("simulated") else own
-        )
+        raise UnfitError(difference, for_commands if file.machine.get("simulated") else own)
 
 
 def named(each: Threshold) -> str:

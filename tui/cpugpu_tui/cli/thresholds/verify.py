@@ -103,8 +103,8 @@ def verify(given: VerifyGiven) -> None:
     sizes = {each[:5]: _telling(each, [state.rows[key] for key in keys]) for each, keys in cases.items()}
     try:  # before it is printed: after a signal there is little time
         thresholds = files.add_sizes(given.file, sizes)
-        gap = "One that contradicts an answer, or is too unsure for it, leaves a gap."
-        added = f"Added these sizes to {given.file}, which is judged again. {gap} {coverage(thresholds)}"
+        gap = "Where one contradicts an answer, or is too unsure for it, the file has none now."
+        added = f"Added the timed sizes to {given.file}. {gap} {coverage(thresholds)}"
     except CpuGpuError as error:  # read-only; what was found is printed
         added = f"The sizes were not added. {error}"
     if not given.json:
