@@ -160,7 +160,7 @@ async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(stor
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await pilot.press("b", "enter")
-        said = "It replaces runs 1-3. `gate` needs 5 runs, and this series has 3 runs."
+        said = "Baseline main is runs 4-6. It replaces runs 1-3. `gate` needs 5 runs, and this series has 3 runs."
         await fake_run.settled(pilot, lambda: pilot.app.state.key_result == said)
         assert said in status_of(pilot)
         assert store.baselines() == {"main": "slow"}

@@ -219,7 +219,7 @@ class Comparing:
             from cpugpu_tui.render.comparison import left_out
 
             series, was, few = set_baseline(self._bridge.history().store, name, started.series_id)
-            return " ".join(filter(None, (was, left_out(series), few)))
+            return " ".join(filter(None, (f"Baseline {name} is {series.text}.", was, left_out(series), few)))
 
         def done(remarks: str) -> None:
             self._tell((started.series_id, IS_BASELINE.format(name=name)))
