@@ -46,8 +46,10 @@ def saving(options: RunOptions) -> Iterator[Outbox | None]:
 
 def with_saved_peaks(plan: Plan, options: RunOptions) -> Plan:
     """Return a plan that is not saved with all peak rates in the history, which is read without any change to it."""
+    if options.save:
+        return plan
     with suppress(StoreError), closing(open_read_only(paths.database_path(options.database))) as store:
-        return plan if options.save else replace(plan, ceilings=store.ceilings())
+        return replace(plan, ceilings=store.ceilings())
     return plan
 
 
