@@ -5,11 +5,13 @@ import os
 import pty
 import shlex
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, agents_of, next_event
 from tests.helpers.runs.read_back import integrity_check
 
@@ -85,6 +87,7 @@ def test_a_heading_without_a_device_has_no_empty_part(cpugpu):
     assert done.out.splitlines()[0] == "SIMULATED: no number here was measured. matmul, float32"
 
 
+@pytest.mark.usefixtures("agents_here")
 def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu):
     """`limited by` was missing without a word. Peak rates are read, or the command that measures them is named."""
     run = (*RUN, "--size", "64", "--no-save")
@@ -97,6 +100,23 @@ def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu):
     done = cpugpu.here(*run, code=EXIT_OK)
     assert "limited by" in done.out
     assert "--measure" not in done.out
+    duet = (
+        "time",
+        "x @ x",
+        "--against",
+        "x @ x",
+        "--setup",
+        "x = torch.rand(n, n)",
+        "--n",
+        "64",
+        *RUN[1:],
+        "--no-save",
+    )
+    fleet = ("fleet", *run, "-w", "n1", "--launcher", "local", "--python", sys.executable)
+    for each in ((*duet, "--no-save", "--max-seconds", "0.01"), fleet):
+        plans = [told["plan"] for told in cpugpu.here(*each, "--json").objects if told["event"] == "RunStarted"]
+        assert plans
+        assert all(plan["ceilings"] for plan in plans[:2]), each
     assert cpugpu.database.read_bytes() == before
 
 

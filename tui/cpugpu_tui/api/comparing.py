@@ -26,6 +26,7 @@ from cpugpu_tui.render.gpus import simulated_words
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import pair_words
 from cpugpu_tui.session.typed_code import with_names_of_both
+from cpugpu_tui.store import with_saved_peaks
 
 
 @said_in_python()
@@ -70,7 +71,7 @@ def compare(
         names=(codes[0].name,), own=OwnWorkloads(codes=codes), starts=1, pair=pair_words(codes, olds)
     )
     sides = code_sides(codes, olds, None)
-    plan = duet_plan(request, sides, "process")
+    plan = with_saved_peaks(duet_plan(request, sides, "process"), None, save=asked.save)
     options = RunOptions(save=asked.save)
     with saving(options) as outbox:
         played = play(request, plan, sides, outbox, Printed(options, is_quiet=True), began_s)

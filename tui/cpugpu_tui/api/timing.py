@@ -21,7 +21,7 @@ from cpugpu_tui.cli.output.tables import state_text
 from cpugpu_tui.cli.past_runs import reading
 from cpugpu_tui.cli.running.one_run import Progress, controller_facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions
-from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving, with_saved_peaks
+from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
@@ -44,6 +44,7 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.row import Row
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import with_saved_peaks
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads.code_target import held
 
@@ -190,8 +191,8 @@ def _run_plan(plan: Plan, asked: Arguments) -> Result:
                 stack.callback(adopt_orphans, False)
             stack.enter_context(held(asked.subject.code, own, is_simulated=is_simulated))
         began_s = time.monotonic()
-        options = RunOptions(save=asked.save)
-        plan, outbox = with_saved_peaks(plan, options), stack.enter_context(saving(options))
+        plan = with_saved_peaks(plan, None, save=asked.save)
+        outbox = stack.enter_context(saving(RunOptions(save=asked.save)))
         worker = "process" if own is None else "thread"
         agents = Agents(None, worker, simulated=is_simulated, own=asked.request.own.words())
         stack.callback(_close, agents)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import LockedError, StoreError
+from cpugpu_tui.model import Plan
 from cpugpu_tui.store import schema
 from cpugpu_tui.store.connection import WAIT_S, explained, is_full
 from cpugpu_tui.store.database import Store
 from cpugpu_tui.store.filtering import RunSummary
 
-__all__ = ["RunSummary", "Store", "is_read_only", "open_read_only", "open_store", "open_to_read"]
+__all__ = ["RunSummary", "Store", "is_read_only", "open_read_only", "open_store", "open_to_read", "with_saved_peaks"]
 
 READER_WAIT_S = 1.0
 """How long a read-only command waits for a lock. Then it reads without marking interrupted runs first."""
@@ -62,6 +64,15 @@ def open_to_read(override: Path | None) -> Store:
         with suppress(StoreError):
             return open_read_only(path, is_in_use=is_locked)
         raise
+
+
+def with_saved_peaks(plan: Plan, database: Path | None, *, save: bool) -> Plan:
+    """Return a plan that is not saved with all peak rates in the history, which is read without any change to it."""
+    if save:  # the session reads them in the store that it writes to
+        return plan
+    with suppress(StoreError), closing(open_read_only(paths.database_path(database))) as store:
+        return replace(plan, ceilings=store.ceilings())
+    return plan
 
 
 # ------------------------------------------------------------------ on read-only mounts, or in folders of other users

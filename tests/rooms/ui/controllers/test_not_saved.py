@@ -57,3 +57,13 @@ async def test_a_history_that_could_not_be_opened_is_used_once_it_can(tmp_path):
     with closing(Store.open(path)) as store:
         assert [run.status for run in store.runs()] == ["done"]
     app.bridge.backend.outbox.close()
+
+
+async def test_a_run_that_is_not_saved_uses_saved_peak_rates(tmp_path):
+    asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
+    for save in (True, False):
+        app = CpuGpuApp(AppOptions(request=asked, database=tmp_path / "results.db", save=save))
+        async with ShownApp(app) as pilot:
+            await run_to_its_end(pilot)
+            assert app.state.run.plan.ceilings, "measured after the first run, read for the second"
+    assert app.bridge.backend.outbox is None

@@ -121,11 +121,13 @@ def _run_fleet(given: FleetGiven, request: PlanRequest) -> int:
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
     from cpugpu_tui.session.planning import build_plan
+    from cpugpu_tui.store import with_saved_peaks
 
     show = _in_the_app(given.theme, mouse=given.mouse) if given.tui and not given.json else None
     outputs, options = Outputs.of(given), given.run_options()
     with failure_as_event(as_json=given.json):
         plan = build_plan(request._replace(own=request.own._replace(presets=load_config().presets)))
+        plan = with_saved_peaks(plan, options.database, save=options.save)
         asked = fleet_plan(given, replace(plan, devices=("all",)) if request.devices == ("auto",) else plan)
         asked = replace(asked, files=announced(plan.codes, asked.hosts, print_notice))
         outputs.check()

@@ -12,7 +12,7 @@ from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_l
 from cpugpu_tui.cli.output.table_style import console
 from cpugpu_tui.cli.running import one_run
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
-from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark, with_saved_peaks
+from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.in_turn import Face, Live, Played, Side, duet_plan, play
 from cpugpu_tui.compare.series import numbers_text
@@ -29,7 +29,7 @@ from cpugpu_tui.session.request import check_settings
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store import Store, open_store
+from cpugpu_tui.store import Store, open_store, with_saved_peaks
 from cpugpu_tui.transport.agent_pool import Agents
 
 
@@ -42,7 +42,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     outputs = outputs or Outputs()
     with failure_as_event(as_json=as_json):
         request = with_own(request, options.workloads, options.python)
-        plan = with_saved_peaks(build_plan(request), options)
+        plan = with_saved_peaks(build_plan(request), options.database, save=options.save)
         outputs.check()
     agents = options.agents(options.python, request.own, simulated=plan.simulation is not None)
     series_id, code = new_id(), EXIT_OK
@@ -164,7 +164,7 @@ def run_in_turn(
     """
     bands = None if band is None else parse_bands(band, DUET_BANDS)
     request = with_own(request, options.workloads, sides[0].python)
-    plan = duet_plan(request, sides, options.worker)
+    plan = with_saved_peaks(duet_plan(request, sides, options.worker), options.database, save=options.save)
     outputs.check()
 
     with saving(options) as outbox:

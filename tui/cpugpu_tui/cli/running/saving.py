@@ -6,22 +6,20 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
 
 from cpugpu_tui.cli.options import Given
 from cpugpu_tui.cli.running.options import RunOptions
-from cpugpu_tui.config import paths
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, CpuGpuError, LockedError, StoreError, print_notice
 from cpugpu_tui.export import formats, target
 from cpugpu_tui.export.stream import KEPT, ExportedRun, exported
 from cpugpu_tui.export.tensorboard import LiveTensorboard
-from cpugpu_tui.model import Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.model import Event, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store import Store, open_read_only, open_store
+from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.store.outbox import SILENT_TRY_S, Outbox, Unsaved
 
 LAST_TRY_S = 10.0
@@ -42,15 +40,6 @@ def saving(options: RunOptions) -> Iterator[Outbox | None]:
         store = open_store(options.database)
     with outbox_of(options.database, store) as outbox:
         yield outbox
-
-
-def with_saved_peaks(plan: Plan, options: RunOptions) -> Plan:
-    """Return a plan that is not saved with all peak rates in the history, which is read without any change to it."""
-    if options.save:
-        return plan
-    with suppress(StoreError), closing(open_read_only(paths.database_path(options.database))) as store:
-        return replace(plan, ceilings=store.ceilings())
-    return plan
 
 
 def outbox_of(database: Path | None, store: Store | None, *, keep_aside: bool = True) -> AbstractContextManager[Outbox]:

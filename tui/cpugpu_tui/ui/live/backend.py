@@ -200,12 +200,19 @@ class Backend:
         for each in others:
             each.close()
 
+    def with_peaks(self, plan: Plan) -> Plan:
+        """Return a plan that is not saved with the saved peak rates."""
+        from cpugpu_tui.store import with_saved_peaks
+
+        return with_saved_peaks(plan, self._options.database, save=self._options.save)
+
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> Session | DemoPlayer:
         """Return a session for one run of a plan."""
         from cpugpu_tui.session.fleet_running import facts_of
         from cpugpu_tui.session.session import Session
 
         assert self._agents is not None
+        plan = self.with_peaks(plan)
         if plan.host:
             self._others = self._others or (self.agents_there(plan, plan.codes),)
             return Session(plan, self._others[0], self.outbox, series_id, case_timeout_s,

@@ -176,7 +176,7 @@ class Bridge:
             codes = [code for side in sides for code in side.codes]
             there = partial(self.backend.agents_there, plan, codes) if plan.host else None
             self.duet = DuetView(self.backend.facts, self._deliver, self._notice, begin, there)
-            self.duet.run(request, plan, sides, self.backend.outbox)
+            self.duet.run(request, self.backend.with_peaks(plan), sides, self.backend.outbox)
 
     def _use(self, number: int, session: RunningSession) -> None:
         """Pass requests to this session, also those that came before it."""
