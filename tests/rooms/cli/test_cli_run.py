@@ -18,6 +18,7 @@ from tests.helpers.runs.read_back import integrity_check
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Gap, RunStarted, TelemetryRead
 from cpugpu_tui.render.answers import answer_lines
+from cpugpu_tui.render.sentences import heading
 from cpugpu_tui.state.folding import folded
 
 RUN = ("run", "--simulate", FAST)
@@ -83,8 +84,8 @@ def test_a_misspelt_theme_is_refused_where_no_app_opens(cpugpu, tmp_path):
 
 
 def test_a_heading_without_a_device_has_no_empty_part(cpugpu):
-    done = cpugpu.here("run", "matmul", "--size", "64", "--device", "cuda:3", "--simulate", FAST)
-    assert done.out.splitlines()[0] == "SIMULATED: no number here was measured. matmul, float32"
+    started = cpugpu.here("run", "matmul", "--size", "64", "--simulate", FAST, "--json").events[0]
+    assert heading(folded([started])) == "SIMULATED: no number here was measured. matmul, float32"
 
 
 @pytest.mark.usefixtures("agents_here")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED, StoreError
+from cpugpu_tui.errors import EXIT_UNFIT, RUN_AGAIN, STOP_REQUESTED, StoreError
 from cpugpu_tui.session.resume import Unfinished, require_devices
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.timing.channel import stamped
@@ -202,6 +202,8 @@ class EventStream:
         self.blame: model.Progressed | None = None
         """What the agent last reported to be doing."""
         self._seq = 0
+        self._started: model.RunStarted | None = None
+        """The first event, until the devices are known: a run whose GPU is missing is refused, and not saved."""
         self._early: list[model.TelemetryRead] = []
         self._later: list[model.Event] = []
         self._devices_known = False
@@ -210,15 +212,21 @@ class EventStream:
 
     @property
     def has_begun(self) -> bool:
-        """Whether `RunStarted` was delivered."""
+        """Whether `begin` was called, or the saved run delivered."""
         return self._seq > 0
 
     def begin(self, started: model.RunStarted) -> None:
-        """Deliver the first event, then readings that came before it."""
-        event = self.stamp(started)
+        """Keep the first event until the devices are known. It is delivered then, with readings that came before it."""
+        self._started = self.stamp(started)
+        self.left.note(self._started)
+
+    def _open(self) -> None:
+        """Save and deliver the first event, once."""
+        if (event := self._started) is None:
+            return
+        self._started = None
         if self._has_cases:  # a calibration is saved as peak rates only; the history lists runs with cases
             self._saver.begin(event)
-        self.left.note(event)
         self.deliver(replace(event, number=self._saver.number))
         self._deliver_early()
 
@@ -249,7 +257,7 @@ class EventStream:
 
     def add_telemetry(self, event: model.TelemetryRead) -> None:
         """Add a telemetry reading to the events of this run."""
-        if not self.has_begun:
+        if not self.has_begun or self._started is not None:
             self._early.append(event)
             return
         self._seq += 1
@@ -270,6 +278,7 @@ class EventStream:
         known = isinstance(event, model.DevicesFound) and self._devices_known
         if known or isinstance(event, (model.TelemetryRead, model.Hello, model.RunStarted)):
             return  # delivered already, or not an agent's event
+        self._open()
         self._seq += 1
         event = replace(event, seq=self._seq)
         match event:
@@ -353,8 +362,9 @@ class EventStream:
 
     def skip_rest(self, finished: model.RunFinished) -> None:
         """End the remaining cases as skipped, with the reason why the run ended."""
-        if not self.has_begun:
+        if not self.has_begun or (self._started is not None and finished.exit_code == EXIT_UNFIT):
             return
+        self._open()
         why, remedy = finished.message or STOP_REQUESTED, finished.remedy or RUN_AGAIN
         skipped = [
             self.stamp(model.CaseFailed(case=case.key, kind="skipped", message=why, remedy=remedy))
