@@ -7,14 +7,17 @@ import sqlite3
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import LockedError, StoreError
-from cpugpu_tui.model import Plan
 from cpugpu_tui.store import schema
 from cpugpu_tui.store.connection import WAIT_S, explained, is_full
 from cpugpu_tui.store.database import Store
 from cpugpu_tui.store.filtering import RunSummary
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import Plan
 
 __all__ = ["RunSummary", "Store", "is_read_only", "open_read_only", "open_store", "open_to_read", "with_saved_peaks"]
 
