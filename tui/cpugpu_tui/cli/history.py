@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +16,12 @@ from cpugpu_tui.cli.past_runs import history_table, reading, writing
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model.quantities import count_of, megabytes
+from cpugpu_tui.model.quantities import count_of, joined, megabytes
 
 if TYPE_CHECKING:
+    from cpugpu_tui.model import Event
     from cpugpu_tui.render.outcomes import Outcome
+    from cpugpu_tui.store import Store
 
 
 LISTED = 20
@@ -176,11 +179,12 @@ def show(given: opt.Given) -> None:
 
     with reading(given.database, must_exist=True) as store:
         events = store.load(store.find(given.run_name))
-    state = folded(events)
+        state = folded(events)
+        notice = None if given.json or not state.plan.is_of_two_codes else other_results(store, events)
     if not given.json:
         from cpugpu_tui.cli.output.tables import print_state
 
-        print_state(state, in_full=given.explain)
+        print_state(state, notice, in_full=given.explain)
         return
     from cpugpu_tui.model import RunFinished
     from cpugpu_tui.transport.agent_output import encode
@@ -192,6 +196,22 @@ def show(given: opt.Given) -> None:
     print_answer(state)
     if is_over:
         sys.stdout.buffer.write(encode(events[-1]))
+
+
+def other_results(store: Store, events: Sequence[Event]) -> str | None:
+    """Return a sentence if the results of a run and of the other code that was timed in turn with it differed."""
+    from cpugpu_tui.compare.comparison import pairs_of
+    from cpugpu_tui.state.folding import measured
+
+    run = measured(events)
+    other_id = None if run is None else store.other_side(run.run_id)
+    other = None if other_id is None else measured(store.load(other_id))
+    if run is None or other is None:
+        return None
+    sizes = dict.fromkeys(f"{pair.size:,}" for pair in pairs_of((run,), (other,)) if pair.differs)
+    compare = with_database(f"cpugpu-tui compare {run.number} {other.number}")
+    how = f"Its results differ from those of run {other.number}, the other code, at n = {joined([*sizes])}."
+    return f"{how} `{compare}` says by how much." if sizes else None
 
 
 @opt.takes(commands.command(), RunsGiven, "run_names force database")

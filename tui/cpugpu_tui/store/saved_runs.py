@@ -65,6 +65,17 @@ class SavedRuns(Reading):
             )
             return [str(row["run_id"]) for row in found]
 
+    def other_side(self, run_id: str) -> str | None:
+        """Return the id of the run that was timed in turn with this one, in the same pair of agents; None without."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT other.run_id FROM run JOIN run AS other ON other.run_id != run.run_id AND "
+                f"json_extract(other.environment, '$.{model.DUET}') = json_extract(run.environment, '$.{model.DUET}') "
+                "WHERE run.run_id = ?",
+                (run_id,),
+            ).fetchone()
+            return None if found is None else str(found["run_id"])
+
     def set_baseline(self, name: str, series_id: str) -> list[int]:
         """Name a series as a baseline; another series loses this name. Return the numbers of its runs.
 

@@ -133,7 +133,9 @@ def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(c
     old, _ = (event.plan.codes[0] for event in done.events if isinstance(event, RunStarted))  # one pair
     assert old.statement.startswith(f"{mine}:scaled of ")
     assert not Path(old.target[0]).exists(), "the folder is gone"
-    again = cpugpu.here("show", "latest").out.split("Again: cpugpu-tui ")[1]
+    shown, again = cpugpu.here("show", "latest").out.split("Again: cpugpu-tui ")
+    (compare,) = re.findall("`cpugpu-tui (compare .*?)`", shown)
+    assert "different results" in cpugpu.here(*shlex.split(compare)).out
     assert shlex.split(again)[:4] == ["time", f"{mine}:scaled", "--rev", old.statement[-12:]]
     after = {path: path.stat().st_mtime_ns for path in repository.rglob("*") if path.is_file()}
     assert {path: time for path, time in after.items() if "__pycache__" not in path.parts} == before
