@@ -87,7 +87,7 @@ def baseline(given: CompareGiven) -> None:
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
     from cpugpu_tui.cli.past_runs import file_and_name, writing
     from cpugpu_tui.compare.series import checked_baseline, set_baseline
-    from cpugpu_tui.render.comparison import left_out, series_text
+    from cpugpu_tui.render.comparison import left_out
 
     checked_baseline(name)
     file, _ = file_and_name(run_name)
@@ -96,11 +96,11 @@ def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: b
         raise UsageError(f"A baseline names a run of the history, not of {file}.", f"Copy its runs with `{merge}`.")
     with writing(database) as store:
         series_id = store.series_of(store.find(run_name))
-        series, was, few = set_baseline(store, name, series_id, run_name)
+        series, said, few = set_baseline(store, name, series_id, run_name)
         if as_json:
             _print_baseline(store, name, series_id, as_json=True)
             return
-    tell(plain(f"Baseline {name} is {series_text(series)}. {was}".rstrip()))
+    tell(plain(printable(said)))
     if without := left_out(series):
         tell(plain(without))
     if few:

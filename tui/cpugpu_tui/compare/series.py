@@ -18,7 +18,6 @@ from cpugpu_tui.decide.stats import Variance, moderated, quantile
 from cpugpu_tui.errors import NoSuchRunError, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY, Plan, Simulation
-from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.store import RunSummary, Store
@@ -150,9 +149,9 @@ def checked_baseline(name: str) -> str:
 
 
 def set_baseline(store: Store, name: str, series_id: str, typed: str = "") -> tuple[Series, str, str]:
-    """Name a series as a baseline. Return it, which runs it replaces, and whether it has too few for `gate`.
+    """Name a series as a baseline. Return it, a sentence with the runs that it replaces, and a remark for `gate`.
 
-    Both are sentences, empty if there is nothing to say.
+    The remark is empty if `gate` has enough runs.
 
     Raises:
         UsageError: the series has no finished run.
@@ -165,8 +164,10 @@ def set_baseline(store: Store, name: str, series_id: str, typed: str = "") -> tu
             f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.", FREE_CORES_REMEDY
         )
     old = store.set_baseline(name, series_id)
-    few = f"`gate` needs {GATE_RUNS} runs, and this series has {count_of(count, 'run')}."
-    return series, f"It replaces {numbers_text(old)}." if old else "", few if count < GATE_RUNS else ""
+    # At 40 columns the app shows only the beginning.
+    change = f"was {numbers_text(old)}, now" if old else "is"
+    few = f"`gate` needs {GATE_RUNS} runs." if count < GATE_RUNS else ""
+    return series, f"Baseline {name} {change} {series.text}.", few
 
 
 def is_baseline_name(name: str) -> bool:

@@ -214,18 +214,14 @@ class Comparing:
         if started is None or name is None:
             return
 
-        def body() -> str:
-            from cpugpu_tui.compare.series import set_baseline
-            from cpugpu_tui.render.comparison import left_out
-
-            series, was, few = set_baseline(self._bridge.history().store, name, started.series_id)
-            return " ".join(filter(None, (f"Baseline {name} is {series.text}.", was, left_out(series), few)))
+        def set_baseline() -> str:
+            return self._bridge.history().set_baseline(name, started.series_id)
 
         def done(remarks: str) -> None:
             self._tell((started.series_id, IS_BASELINE.format(name=name)))
             self._app.say(remarks, stays=True)
 
-        in_background(self._app, "baseline", body, done, lambda error: self._app.change(problem=error))
+        in_background(self._app, "baseline", set_baseline, done, lambda error: self._app.change(problem=error))
 
     def compare_with_baseline(self, _: SeriesEnded) -> None:
         """Compare the series that has ended with the baseline, if one is set."""

@@ -139,6 +139,14 @@ class SavedRuns:
         self.store.tag(run.run_id, [tag for tag in tags if tag not in run.tags], removed)
         return self.summary(run.number)
 
+    def set_baseline(self, name: str, series_id: str) -> str:
+        """Name a series as a baseline; return what to say about it, the most important first."""
+        from cpugpu_tui.compare.series import set_baseline
+        from cpugpu_tui.render.comparison import left_out
+
+        series, said, few = set_baseline(self.store, name, series_id)
+        return " ".join(filter(None, (said, few, left_out(series))))
+
 
 def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
     """Return the state of run and telemetry after these events."""

@@ -295,12 +295,7 @@ class HistoryScreen(ListPage):
             return
 
         def set_baseline() -> str:
-            from cpugpu_tui.compare import series
-            from cpugpu_tui.render.comparison import left_out
-
-            found, was, few = series.set_baseline(self._saved().store, name, run.series_id)
-            said = f"The series of run {run.number} is now baseline {name}."
-            return " ".join(filter(None, (said, was, left_out(found), few)))
+            return self._saved().set_baseline(name, run.series_id)
 
         def show(done: str) -> None:
             self._know(with_baseline(tuple(self._runs.values()), name, run.series_id), done=done)
