@@ -65,6 +65,8 @@ def test_the_first_words_say_what_was_measured_and_what_recorded(history):
     assert "Xeon, torch 2.11) · matmul, float32 · here: simulated CPU" in out
     assert "CPU, here  GPU, recorded" in out
     assert "recorded" not in history("show", "2").out
+    plain, beside = history("history", COLUMNS="200").out.splitlines()[3:5]
+    assert ("recorded" in plain, "recorded" in beside) == (False, True), "newest first"
 
 
 def test_each_row_says_that_it_is_interpolated_or_not_recorded_and_a_line_which_sizes_are(cpugpu, file):
@@ -192,7 +194,7 @@ def test_charts_and_tensorboard_name_the_gpu_recorded(history, tmp_path):
 
 def test_what_lists_or_streams_runs_has_no_recorded_time(history):
     for words in (("history",), ("history", "--json"), ("export", "1", "--format", "ndjson")):
-        assert RECORDED not in history(*words).out.replace('"beside"', ""), words
+        assert RECORDED not in history(*words).out.replace("beside a recorded GPU", ""), words
     assert history("baseline", "mine", "1").code == 0
     judged = history("compare", "mine", "2", "--json")
     assert RECORDED not in judged.out

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import StoreError, UsageError, kind_of, print_notice
 from cpugpu_tui.machine.text import printable, shortened
-from cpugpu_tui.model.quantities import counted, duration, size_text
+from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
             "–".join(dict.fromkeys(size_text(size) for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
             *((_result(results.get(run.number)),) if results is not None else ()),
             f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else ""),
-            "–" if run.duration_ns is None else duration(run.duration_ns / 1e9), " · ".join(counted(run.devices)),
+            "–" if run.duration_ns is None else duration(run.duration_ns / 1e9), " · ".join(run.device_texts),
             *([printable(run.fleet_host or "–")] if with_hosts else []), *([", ".join(tags)] if with_tags else []),
         ])  # fmt: skip
     return table_of(columns, rows)

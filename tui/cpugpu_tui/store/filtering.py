@@ -17,6 +17,7 @@ from cpugpu_tui.config.sizes import parse_size
 from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.machine.text import shortened
 from cpugpu_tui.model import DTYPES
+from cpugpu_tui.model.quantities import counted
 
 SUMMARIES = """
     SELECT number, run_id, series_id, name,
@@ -38,7 +39,8 @@ SUMMARIES = """
             ORDER BY name)),
         -- The names of typed code hold four hex digits; other plans are not read.
         CASE WHEN run.name GLOB '*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]*' AND json_valid(run.plan)
-            THEN CAST(json_extract(run.plan, '$.codes[0].statement') AS TEXT) END
+            THEN CAST(json_extract(run.plan, '$.codes[0].statement') AS TEXT) END,
+        instr(run.plan, '"beside":"') AND NOT instr(run.plan, '"beside":""')
     FROM run LEFT JOIN machine USING (machine_id) WHERE {which} ORDER BY number DESC
 """
 """Selects runs for `RunSummary.of_row`. `which` is a condition; `cases` is `CASES`, or NULL."""
@@ -87,11 +89,18 @@ class RunSummary(NamedTuple):
     """Sizes of its settled cases, smallest first."""
     statement: str = ""
     """Typed code; empty for a preset or workload."""
+    is_beside: bool = False
+    """Whether its output sets a recorded GPU beside its CPU."""
 
     @property
     def title(self) -> str:
         """What a person calls it: typed code by its statement, others by their name."""
         return self.statement or self.name
+
+    @property
+    def device_texts(self) -> list[str]:
+        """Its devices, those of one model counted, and whether a recorded GPU stands beside them."""
+        return [*counted(self.devices), *(["beside a recorded GPU"] if self.is_beside else [])]
 
     @property
     def cpus(self) -> tuple[str, ...]:
@@ -103,7 +112,7 @@ class RunSummary(NamedTuple):
         """Return the summary in a row of `SUMMARIES`."""
         # By place, because looking up 16 columns by name took a third of the time of a list.
         (number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, hostname, machine, fleet_host,
-         cases, found, tags, baselines, statement) = row  # fmt: skip
+         cases, found, tags, baselines, statement, is_beside) = row  # fmt: skip
         cases_ok, cases_skipped, cases_failed, dtypes, sizes = _results(cases or "")
         devices, gpus = _devices(found)
         return cls(
@@ -113,6 +122,7 @@ class RunSummary(NamedTuple):
             devices=devices, simulated=bool(simulated), tags=tuple(tags.split("\n")) if tags else (),
             baselines=tuple(baselines.split("\n")) if baselines else (), fleet_host=fleet_host,
             machine=machine or hostname, gpus=gpus, dtypes=dtypes, sizes=sizes, statement=statement or "",
+            is_beside=bool(is_beside),
         )  # fmt: skip
 
     def with_cases(self, cases: str | None) -> RunSummary:

@@ -42,6 +42,8 @@ def test_a_line_fits_every_width_and_tells_number_dtype_and_answer(width):
     for told in ("64", "baseline main", "H200"):
         assert told in below or told in line
     assert all(cell_len(each) <= width for each in below.splitlines())
+    beside = RUN._replace(devices=("Xeon",), gpus=(), tags=(), is_beside=True)
+    assert "recorded" in "\n".join(map(plain, about(beside, OUTCOME, width, UNICODE, NOW_NS)))
 
 
 def test_lines_of_narrow_and_wide_terminals(words):

@@ -134,7 +134,7 @@ def about(run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, 
     counts = {"ok": run.cases_ok, "failed": run.cases_failed, "skipped": run.cases_skipped}
     cases = ", ".join(f"{count} {word}" for word, count in counts.items() if count or word == "ok")
     took = "" if run.duration_ns is None else f"took {duration(run.duration_ns / 1e9)}"
-    parts = [cases, took, *(named(device, glyphs) for device in counted(run.devices)), _tags_text(run, glyphs)]
+    parts = [cases, took, *(named(device, glyphs) for device in run.device_texts), _tags_text(run, glyphs)]
     second = f" {glyphs.dot} ".join(part for part in parts if part)
     lines = [*wrapped(first + simulated, width, lines=1), *wrapped(second, width, "muted", lines=1)]
     return [*lines, *wrapped(spelled(_result(run, outcome), glyphs), width, lines=1)]
@@ -185,4 +185,4 @@ def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:
     if run.simulated:
         return "SIMULATED"
     names = counted(named(device, glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices))
-    return f" {glyphs.dot} ".join(names)
+    return f" {glyphs.dot} ".join([*(["beside a recorded GPU"] if run.is_beside else []), *names])
