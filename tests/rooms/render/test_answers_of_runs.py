@@ -88,8 +88,13 @@ def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not():
 def test_few_rounds_say_whether_the_ratio_is_too_small_for_them(gpu_ns, reason):
     """Five rounds named a winner in one row and six named none in another, without a word why."""
     huge = model.Case("matmul", 1024)
-    (data,) = as_data(run_of((*CASES, huge), *ALL_WELL, *rounds_of(huge, 3e9, gpu_ns, 2)))
+    run = run_of((*CASES, huge), *ALL_WELL, *rounds_of(huge, 3e9, gpu_ns, 2))
+    (data,) = as_data(run)
     assert [each["reason"] for each in data["crossover"]["judged"]["not_judged"]] == [reason]
+    remedy = "1 of 4 timed rows had too few rounds to judge: --rounds 6 gives each row 6, however long its calls take."
+    stopped, done = (run.apply(model.RunFinished(status=status)) for status in ("stopped", "done"))
+    told = [remedy in below_table(each, has_answers=False, in_full=False) for each in (run, stopped, done)]
+    assert told == [False, False, True]
 
 
 def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown():

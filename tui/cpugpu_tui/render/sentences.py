@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from cpugpu_tui.analysis.ceilings import clock_sentences
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, SCOPE_WORDS, energy
 from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST, WIDEST_GAP
+from cpugpu_tui.decide.correlation import MIN_ROUNDS
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, RECORDED, work_name
 from cpugpu_tui.model.quantities import count_of, joined, percent, share_text, size_text
@@ -38,7 +39,7 @@ from cpugpu_tui.render.receipts import caller_lines, run_receipt
 from cpugpu_tui.render.rows import sweep_name
 from cpugpu_tui.render.verdicts import common_marks, mark_lines
 from cpugpu_tui.report import bars
-from cpugpu_tui.report.report import covers_starts
+from cpugpu_tui.report.report import covers_starts, judged
 from cpugpu_tui.report.segments import NONE_TIMED, TOO_FEW, Size
 from cpugpu_tui.report.time_limit import wide_brackets
 from cpugpu_tui.session.planning import scale_text
@@ -115,10 +116,24 @@ def below_table(run: RunState, *, has_answers: bool, in_full: bool) -> list[str]
 
 
 def remedy_lines(run: RunState) -> list[str]:
-    """Return what to do about rows that failed, each kind once; the table says only what happened."""
+    """Return what to do about rows that failed or had too few rounds, each kind once; the table says what happened."""
     failures = [row.failure for row in run.rows.values() if row.failure is not None and row.failure.kind != "skipped"]
     found = dict.fromkeys(f"{each.kind}: {each.remedy}" for each in failures if each.remedy)
-    return list(found)[:MOST_NAMED]
+    return [*list(found)[:MOST_NAMED], *_rounds_remedy(run)]
+
+
+def _rounds_remedy(run: RunState) -> list[str]:
+    """Return how to time enough rounds; empty where a limit or a stop ended the run, or a search chooses the rounds.
+
+    Three rounds of a call of two minutes named no winner after 16 minutes, and nothing said how many would do.
+    """
+    finished = [row for row in run.rows.values() if row.status == "ok"]
+    few = [row for row in finished if judged(run, row).reason == TOO_FEW]
+    is_whole = run.finished is not None and run.finished.status == "done" and not run.skipped
+    if not few or not is_whole or run.plan.search is not None or run.plan.beside:
+        return []
+    had = f"{len(few)} of {count_of(len(finished), 'timed row')} had too few rounds to judge"
+    return [f"{had}: --rounds {MIN_ROUNDS} gives each row {MIN_ROUNDS}, however long its calls take."]
 
 
 def _rows_named(run: RunState, rows: Sequence[Row]) -> str:
