@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from cpugpu_tui.cli import commands as command_files
 from cpugpu_tui.cli.fleet import running as fleet_module
 from cpugpu_tui.cli.running import modes as run_module
+from cpugpu_tui.cli.thresholds import measuring as thresholds_module
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn
@@ -101,7 +102,7 @@ def test_every_printed_command_is_read_by_the_program_and_gives_the_same_cases(f
     assert done.code in (0, 3), done.err
     shown = done.out if face[0] in ("run", "time", "survey", "demo") else cpugpu.here("show", "latest").out
     printed = [line.removeprefix("Again: ") for line in shown.splitlines() if line.startswith("Again: ")]
-    assert printed
+    assert [*dict.fromkeys(line.split()[1] for line in printed)] == [face[0] if face[0] != "demo" else "run"]
     if "--repeat" in face:  # each of its runs named itself, with its own seed
         read = [(asked.repeat, asked.max_seconds, asked.simulation.seed) for asked in asked_by(*printed, monkeypatch)]
         assert read == [(2, 40.0, 0)]
@@ -120,12 +121,13 @@ def test_every_printed_command_is_read_by_the_program_and_gives_the_same_cases(f
 
 def planned_by(command, monkeypatch):
     """Return the cases of a printed command, and whether it is a search."""
-    plans = [build_plan(request) for request in asked_by(command, monkeypatch)]
+    asked = asked_by(command, monkeypatch)
+    plans = [each if isinstance(each, Plan) else build_plan(each) for each in asked]
     return [(plan.cases, plan.search is not None) for plan in plans]
 
 
 def asked_by(command, monkeypatch):
-    """Return the request that the program reads from a printed command."""
+    """Return the request that the program reads from a printed command, or the plan of a fleet or of thresholds."""
     asked: list[PlanRequest] = []
 
     def note(request, _options, **_how):
@@ -135,20 +137,24 @@ def asked_by(command, monkeypatch):
     def note_fleet(_given, plan):
         raise Asked(plan)
 
+    def note_plan(plan, _own, _options):
+        raise Asked(plan)
+
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "run_headless", note)
         patch.setattr(fleet_module, "fleet_plan", note_fleet)
+        patch.setattr(thresholds_module, "run_plan", note_plan)
         program, *words = shlex.split(command)
         assert program == "cpugpu-tui"
         done = CliRunner().invoke(command_files.app, words)
     if isinstance(done.exception, Asked):
-        return [PlanRequest(("matmul",), sizes=",".join(str(case.size) for case in done.exception.plan.cases))]
+        return [done.exception.plan]
     assert done.exit_code == 0, (command, done.output, done.exception)
     return asked
 
 
 class Asked(Exception):
-    """Carries the plan that a fleet would run."""
+    """Carries a plan that would be run."""
 
     def __init__(self, plan):
         super().__init__()

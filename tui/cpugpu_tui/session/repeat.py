@@ -76,7 +76,7 @@ def repeat_commands(run: model.RunStarted, repeat: int = 1) -> tuple[str, ...]:
     plan, words = run.plan, _saved_words(run.plan)
     if why_no_command(run):
         return ()
-    if plan.is_of_two_codes:
+    if plan.is_of_two_codes or words[0] == "thresholds":
         return (_command(run, words),)
     named = {case.workload for case in plan.cases}
     codes = [code for code in plan.codes if code.name in named or not named]
@@ -146,7 +146,8 @@ def _command(
     reached = ["-H", str(file)] if file else ["--launcher", str(launcher)]
     where = ["-w", str(facts["fleet_host"]), *reached] if on_fleet else []
     is_fleet_run = on_fleet and command != "time"  # `time` takes the options of `where` itself
-    has_starts = not is_fleet_run and command != "survey" and not argv and not plan.is_of_two_codes and repeat == 1
+    is_single = not argv and not plan.is_of_two_codes and repeat == 1
+    has_starts = is_single and not is_fleet_run and command not in ("survey", "thresholds")
     simulation = plan.simulation
     if simulation is not None and plan.is_of_two_codes:  # the duet set it for one side
         simulation = replace(simulation, side_factor=model.Simulation().side_factor)
@@ -155,7 +156,8 @@ def _command(
     # `--rounds` sets the least and the most; a duet has a fixed number anyway.
     has_rounds = plan.max_rounds == plan.rounds and not plan.is_of_two_codes
     usual_device = "all" if is_fleet_run else "auto"
-    devices = [] if plan.beside else [device for device in plan.devices if device != usual_device]
+    has_devices = not plan.beside and command != "thresholds"  # of which the command has no choice
+    devices = [device for device in plan.devices if has_devices and device != usual_device]
     line = ["cpugpu-tui", *(["fleet", "run", *where] if is_fleet_run else [command])]
     line += code_words(codes) if codes else []
     line += ["--n" if codes and word == "--size" else word for word in rest]

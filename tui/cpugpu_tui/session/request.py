@@ -152,7 +152,7 @@ class PlanRequest(NamedTuple):
     only: tuple[str, ...] = ()
     """The workloads of the presets to run; empty for all."""
     pair: tuple[str, ...] = ()
-    """`time` and the words that name its code and the one beside it, in a duet of both."""
+    """`time` and the words that name its code and the one beside it, in a duet of both; those of `thresholds make`."""
     against: tuple[model.OwnCode, ...] = ()
     """The code beside it, in the app."""
     host: str = ""

@@ -73,6 +73,7 @@ def make(given: MakeGiven) -> None:
     from cpugpu_tui.export import target, thresholds
     from cpugpu_tui.render.sentences import cut_short
     from cpugpu_tui.session.own_workloads import OwnWorkloads
+    from cpugpu_tui.session.repeat import option_words
     from cpugpu_tui.state.folding import folded
 
     out, against, add, no_save = given.out, given.against, given.add, given.no_save
@@ -94,7 +95,11 @@ def make(given: MakeGiven) -> None:
         words, codes = subjects(given.names or (), given.setup or (), given.let or (), in_place=given.in_place)
         if codes and given.n is None:
             raise UsageError("Code has no sizes of its own to search.", "Give a range, for example --n 16:4096.")
-        request = given.request(own=OwnWorkloads(codes=tuple(codes)))
+        typed = ("thresholds", "make", *(given.names or ()), *option_words({
+            "--setup": given.setup, "--let": given.let, "--in-place": given.in_place, "--out": out,
+            "--format": given.format_name, "--against": against, "--add": add,
+        }))  # fmt: skip
+        request = given.request(own=OwnWorkloads(codes=tuple(codes)), pair=typed)
         options = given.run_options(ceilings=False)
         for file in filter(None, (old, kept)):
             check_here(file, options, is_simulated=request.simulation is not None)

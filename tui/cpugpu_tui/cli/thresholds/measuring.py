@@ -32,7 +32,7 @@ from cpugpu_tui.render.gpus import SIMULATED
 from cpugpu_tui.session.endings import error_of
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan, request_words
 from cpugpu_tui.session.repeat import code_words, option_words, simulation_text
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
@@ -85,6 +85,7 @@ def measured(
     Raises:
         CpuGpuError: the request cannot be run.
     """
+    words = request_words(request)
     request = with_own(request._replace(names=tuple(names)), options.workloads, options.python)
     own, codes = request.own, tuple(code.name for code in request.own.codes)
     if not names and not codes:
@@ -96,7 +97,7 @@ def measured(
         names=(*names, *codes), own=own, devices=DEVICES, full=not is_list,
         find_crossover=not is_list and ends is None,
     )  # fmt: skip
-    plan = build_plan(request)
+    plan = replace(build_plan(request), words=words)
     if plan.search is not None:
         sweeps = {case.sweep for case in plan.cases}
         limit_s = request.max_seconds or min(LIMIT_S, SWEEP_S * len(sweeps))
