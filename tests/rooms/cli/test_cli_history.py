@@ -150,6 +150,12 @@ def test_a_baselines_run_is_deleted_only_by_force(four):
     assert len(numbers(four.here("history", "--json"))) == 4
     assert four.here("rm", "2", "4", "--force").code == 0
     assert "baseline main" in four.here("history").out  # run 1 is of it too
+    assert four.here("baseline", "--delete", code=EXIT_USAGE).out == ""
+    assert four.here("baseline", "main", "1", "--delete", code=EXIT_USAGE).out == ""
+    assert four.here("baseline", "other", "--delete", code=EXIT_USAGE).out == ""
+    assert "baseline main" in four.here("history").out
+    assert "main" in four.here("baseline", "main", "--delete").out
+    assert (four.here("baseline", "--json").out, numbers(four.here("history", "--json"))) == ("", [3, 1])
 
 
 def test_prune_lists_first_and_deletes_when_it_is_told_to(four, words):

@@ -34,6 +34,7 @@ class CompareGiven(opt.Given):
     new: Annotated[str, opt.argument("NEW", "Series to judge. It takes the same forms as BASE.")] = "latest"
     name: Annotated[str | None, opt.argument("NAME", "Baseline to create or show.", "all, listed")] = None
     run: Annotated[str | None, opt.argument("RUN", "Any run of the series that becomes the baseline.")] = None
+    delete: Annotated[bool, opt.flag("--delete", "Delete the baseline NAME. Its runs stay in the history.")] = False
 
 
 @opt.takes(commands.command(), CompareGiven, "base new band json database")
@@ -58,28 +59,34 @@ def compare(given: CompareGiven) -> None:
         show_comparison(found)
 
 
-@opt.takes(commands.command(), CompareGiven, "name run json database")
+@opt.takes(commands.command(), CompareGiven, "name run delete json database")
 def baseline(given: CompareGiven) -> None:
     """Name a series of runs as a baseline, or list the baselines.
 
-    `compare` and `gate` take the name. Without RUN, nothing is changed.
+    `compare` and `gate` take the name. Without RUN or --delete, nothing is changed.
     """
-    from cpugpu_tui.cli.past_runs import reading
+    from cpugpu_tui.cli.past_runs import reading, writing
     from cpugpu_tui.compare.series import checked_baseline
 
     name = given.name
+    if given.delete and (name is None or given.run is not None):
+        raise UsageError("--delete takes a NAME and no RUN.", "Use, for example, `cpugpu-tui baseline main --delete`.")
     if name is not None and given.run is not None:
         _set_baseline(name, given.run, given.database, as_json=given.json)
         return
-    with reading(given.database, must_exist=True) as store:
+    with writing(given.database) if given.delete else reading(given.database, must_exist=True) as store:
         known = store.baselines()
         if name is not None and name not in known:
             checked_baseline(name)
             create = with_database(f"cpugpu-tui baseline {name} latest")
             raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `{create}`.")
         for each, series_id in known.items():
-            if name in (None, each):
+            if name in (None, each) and (given.json or not given.delete):
                 _print_baseline(store, each, series_id, as_json=given.json)
+        if given.delete and name is not None:
+            store.delete_baseline(name)
+            if not given.json:
+                tell(f"Deleted baseline {printable(name)}. Its runs stay in the history.")
     if not known and not given.json:
         tell(f"No baselines yet. Create one with `{with_database('cpugpu-tui baseline main latest')}`.")
 

@@ -224,7 +224,7 @@ def rm(given: RunsGiven) -> None:
             if run.baselines and not given.force:
                 raise UsageError(
                     f"Run {run.number} belongs to the baseline {run.baselines[0]!r}.",
-                    "Give this name to another series first, or add --force.",
+                    "Delete this name with `cpugpu-tui baseline NAME --delete` first, or add --force.",
                 )
         store.delete_all(run_ids, force=given.force)
     tell(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")

@@ -93,6 +93,11 @@ class SavedRuns(Reading):
             connection.execute("INSERT OR REPLACE INTO baseline VALUES (?, ?, ?)", (name, series_id, time.time_ns()))
             return [row["number"] for row in old]
 
+    def delete_baseline(self, name: str) -> None:
+        """Delete a baseline; its runs stay."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM baseline WHERE name = ?", (name,))
+
     def baseline(self, name: str) -> str | None:
         """Return the id of a baseline's series; None if the baseline does not exist."""
         return self.baselines().get(name)
