@@ -11,7 +11,7 @@ from tests.helpers.app.chart_runs import EDGE, timed
 from tests.helpers.app.fake_run import DEVICES, finished
 from tests.helpers.golden import assert_golden, paragraphs
 
-from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
+from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, TEN_CALLS, WHAT_IFS
 from cpugpu_tui.model import Case, CaseFailed, DevicesFound, Plan, RunStarted
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.curves import finished_rows
@@ -115,6 +115,7 @@ def test_what_a_person_sees():
     several = run_of((*ALL, EAGER[2]), *all_timed((*ALL, EAGER[2])))
     first = ALL[0].sweep
     told["of several sweeps"] = what_if_sentence(several, first, finished_rows(several, first), NO_LAUNCH)
+    told["one copy for 10 calls"] = what_if_sentence(whole(), first, finished_rows(whole(), first), TEN_CALLS)
     assert_golden("frames/chart", paragraphs(told))
 
 

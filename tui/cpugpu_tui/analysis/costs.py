@@ -108,14 +108,18 @@ class WhatIf(NamedTuple):
     """The GPU's times that it takes."""
     calls: int = 1
     """Number of calls that share the copies of one."""
+    base: str = RESIDENT
+    """Key of the condition whose crossover its own is compared with: what if copies differ is asked of copies."""
 
 
 WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf(RESIDENT, "inputs on the GPU", "What if the inputs are on the GPU?"),
     WhatIf(END_TO_END, "with copies", "What if the copies are included?", model.PAGEABLE),
-    WhatIf(PINNED, "copies from pinned memory", "What if copies use pinned memory?", model.PINNED),
-    WhatIf(TEN_CALLS, "one copy for 10 calls", "What if one copy serves 10 calls?", model.PAGEABLE, 10),
-    WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "What if one copy serves 100 calls?", model.PAGEABLE, 100),
+    WhatIf(PINNED, "copies from pinned memory", "What if copies use pinned memory?", model.PINNED, base=END_TO_END),
+    WhatIf(TEN_CALLS, "one copy for 10 calls", "What if one copy serves 10 calls?", model.PAGEABLE, 10, END_TO_END),
+    WhatIf(
+        HUNDRED_CALLS, "one copy for 100 calls", "What if one copy serves 100 calls?", model.PAGEABLE, 100, END_TO_END
+    ),
     WhatIf(NO_LAUNCH, "no launch and wait", "What if launch and wait cost nothing?", model.DEVICE_WARM),
     WhatIf(ONE_THREAD, "one CPU thread", "What if the CPU uses one thread?"),
 )

@@ -29,7 +29,7 @@ from cpugpu_tui.render.crossover_words import (
     who_wins,
 )
 from cpugpu_tui.report import segments
-from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.conditions import BY_KEY, Condition
 from cpugpu_tui.report.report import Printed, SweepReport
 from cpugpu_tui.report.segments import Size
 
@@ -167,7 +167,7 @@ def counterfactual_sentence(found: SweepReport) -> str:
     """Return where the GPU would win without launch overhead, with pinned memory, and against one thread."""
     parts = []
     for key, condition in COUNTERFACTUALS:
-        world, base = found.under(key), found.with_copies if key == costs.PINNED else found.resident
+        world, base = found.under(key), found.under(BY_KEY[key].base)
         is_same = world.kind == base.kind == segments.ALWAYS
         if is_same or world.kind in (segments.NONE_TIMED, segments.NOT_DECIDED, segments.ALL_EQUAL):
             continue

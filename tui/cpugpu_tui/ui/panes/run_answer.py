@@ -60,7 +60,7 @@ def next_what_if(run: RunState, now: str) -> str:
 
 
 def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: str) -> str:
-    """Return the crossover under one what-if beside the measured one; empty without a comparison.
+    """Return the crossover under one what-if beside that of its base; empty without a comparison.
 
     `rows` are the finished ones of the sweep. The resident what-if is the measured one.
     """
@@ -81,11 +81,13 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
         remedy = " Set threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
         return f"{head} Not measured.{remedy}"
     head += f" The {gpu} {_outcome(other, axis, is_measured=key in MEASURED)}"
-    if where(other) == where(measured):
+    base = found.under(BY_KEY[key].base)
+    if where(other) == where(base):
         return f"{head}, so this changes nothing."
-    if {measured.kind, other.kind} & {*WITHOUT_WINNER, UP_TO}:
-        return f"{head}. In the table, it {_outcome(measured, axis)}."
-    return f"{head} instead of {where(measured, axis)}."
+    copies = "" if base is measured else "with pageable copies"
+    if {base.kind, other.kind} & {*WITHOUT_WINNER, UP_TO}:
+        return f"{head}. {copies.capitalize() or 'In the table'}, it {_outcome(base, axis)}."
+    return f"{' '.join((head, 'instead of', where(base, axis), copies)).rstrip()}."
 
 
 def _outcome(found: Condition, axis: str, *, is_measured: bool = True) -> str:
