@@ -54,7 +54,8 @@ class HistoryGiven(opt.Given):
 def history(given: HistoryGiven) -> None:
     """List saved runs, newest first.
 
-    An answer is that of the run by itself. `show` also counts starts of earlier runs.
+    An answer is that of the run by itself. `show` also counts starts of earlier runs. `took` is the time from the
+    start of a run to its end. It includes pauses and, in a resumed run, the time between its parts.
     """
     limit, text, tag = given.limit, given.text, given.tag
     if given.context.invoked_subcommand is not None:
