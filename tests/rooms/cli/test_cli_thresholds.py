@@ -115,6 +115,7 @@ def test_an_older_file_must_be_of_this_machine_and_of_the_same_operations(file, 
     before = cpugpu.here("thresholds", "make", "matmul", "--against", "thresholds.json", "-o", "newer.json")
     file.write_text("{")
     damaged = cpugpu.here(*against)
+    assert "CPU Z80 in the file" in before.err
     assert [each.code for each in (nothing, other, before, damaged)] == [
         errors.EXIT_USAGE, errors.EXIT_UNFIT, errors.EXIT_UNFIT, errors.EXIT_USAGE
     ]  # fmt: skip

@@ -110,11 +110,9 @@ def thresholds_of(run: RunState, old: Thresholds | None = None) -> Thresholds:
         )
     best = _best_variants(new)
     for each in new:
-        threshold = each.threshold
-        is_best = (
-            known[threshold[:5]].best if threshold[:5] in known else each in best and _form(threshold) not in forms
-        )
-        known[threshold[:5]] = threshold._replace(best=is_best)
+        threshold, key = each.threshold, each.threshold[:5]
+        is_best = known[key].best if key in known else each in best and _form(threshold) not in forms
+        known[key] = threshold._replace(best=is_best)
     return _thresholds(machine_of(run), utc(run.run.wall_ns), [*known.values()])
 
 
@@ -201,12 +199,15 @@ def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
     """Refuse a file of another machine than the one with these facts.
 
     Raises:
-        UnfitError: it is of another machine, or outdated.
+        UnfitError: it is of another machine, or outdated, or only one of both is simulated.
     """
+    remedy = "Make a file on this machine with `cpugpu-tui thresholds make`."
+    if file.machine.get("simulated"):
+        remedy = "To try it with a command, add --simulate default."
+    elif here.get("simulated"):
+        raise UnfitError("The file was measured, and this run is simulated.", "Use a measured run or a simulated file.")
     for difference in differences(file.machine, here):
-        for_commands = "To try it with a command, add --simulate default."
-        own = "Make a file on this machine with `cpugpu-tui thresholds make`."
-        raise UnfitError(difference, for_commands if file.machine.get("simulated") else own)
+        raise UnfitError(difference, remedy)
 
 
 def named(each: Threshold) -> str:
