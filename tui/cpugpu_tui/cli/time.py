@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -136,7 +137,7 @@ def time(given: TimeGiven) -> None:
             "--against-variant": given.against_variant, "--on-cpu": given.on_cpu, "--on-gpu": given.on_gpu,
         }  # fmt: skip
         unfit = [name for name, value in pythonic.items() if value]
-        check_place_of_sizes(given.n, words)
+        check_place_of_options(given, words)
         codes = typed_commands(words, given.let or (), given.startup, unfit)
     elif given.on_cpu is not None:
         codes = codes_of_both(given)
@@ -324,16 +325,22 @@ def typed_codes(
     return tuple(own_code(statement, setup, lets, in_place=in_place) for lets in parameters(let))
 
 
-def check_place_of_sizes(sizes: str | None, words: Sequence[str]) -> None:
-    """Check that the sizes of a command that uses {n} do not stand among its own words.
+def check_place_of_options(given: TimeGiven, words: Sequence[str]) -> None:
+    """Check that sizes and parameters of a command that uses {n} or {k} do not stand among its own words.
+
+    Other options there, such as --against, may be the command's own.
 
     Raises:
         UsageError: they do, so there are none.
     """
-    if sizes is None and any("{n}" in word for word in words):
-        for option in {"--n", "--size"} & {word.partition("=")[0] for word in words}:
-            remedy = f"Write options of time before --, for example {option} 16,64 -- {words[0]} …."
-            raise UsageError(f"{option} stands after --, so it is part of the command.", remedy)
+    text, typed = " ".join(words), {let.partition("=")[0] for let in given.let or ()}
+    options = {word.partition("=")[0] for word in words if given.n is None and "{n}" in text}
+    lets = {let.partition("=")[0]: let for option, let in pairwise(words) if option == "--let"}
+    found = [(option, "16,64") for option in sorted(options & {"--n", "--size"})]
+    found += [("--let", let) for name, let in lets.items() if name not in typed and f"{{{name}}}" in text]
+    for option, value in found:
+        remedy = f"Write options of time before --, for example {option} {value} -- {words[0]} …."
+        raise UsageError(f"{option} stands after --, so it is part of the command.", remedy)
 
 
 def typed_commands(

@@ -62,6 +62,7 @@ def test_a_failing_command_is_a_failed_case(cpugpu):
         (("--n", "5", "--", "true"), "{n}"),
         (("--", "true", "{n}"), "Add --n"),
         (("--", "true", "{n}", "--n", "1,5"), "before --, for example --n 16,64 -- true"),
+        (("--", "true", "{k}", "--let", "k=1,2"), "before --, for example --let k=1,2 -- true"),
         (("--", "true", "{n}", "--size=1,5"), "before --, for example --size 16,64 -- true"),
         (("--", "no-such-program"), "no-such-program"),
         (("--simulate", "default", "--", "true"), "simulated"),
