@@ -1,11 +1,12 @@
 """`run --resume` times missing cases only, and only in the same environment."""
 
+import signal
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST, CommandLine, events_from, next_event
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
@@ -80,6 +81,31 @@ def test_a_run_that_its_time_limit_cut_goes_on_with_a_longer_one(cut_short):
     done = cut_short("run", "--resume", "--max-seconds", "600")
     assert (done.code, "--max-seconds 600" in done.out.split("Again: ")[1]) == (0, True)
     assert cut_short.here("history", "--json").objects[0]["cases_ok"] == 3
+
+
+@pytest.mark.parametrize("whole", ["process"], indirect=True)
+@pytest.mark.parametrize(("setting", "signal_sent"), [("pace", signal.SIGINT), ("hang_size", signal.SIGTERM)])
+def test_a_case_that_a_stop_cut_gets_its_rounds_and_keeps_those_it_had_until_then(cut_short, setting, signal_sent):
+    """Two rounds of eight stayed for good, and with them `no winner`. Also if the agent ends at once or hangs."""
+    first = model.Case("matmul", 64).key
+    with closing(sqlite3.connect(cut_short.database)) as other, other:
+        other.execute("DELETE FROM measurement WHERE round_index > 1")
+        other.execute(f"UPDATE run SET plan = json_set(plan, '$.simulation.{setting}', 64)")
+    with cut_short.start("run", "--resume", "--json") as process:
+        next_event(process, lambda event: isinstance(event, model.Progressed) and event.case == first)
+        process.send_signal(signal_sent)
+        told = list(events_from(process))
+    assert first in cases(told, model.CaseFinished)
+    assert_rounds(cut_short, first, {1})
+    with closing(sqlite3.connect(cut_short.database)) as other, other:
+        other.execute(f"UPDATE run SET plan = json_remove(plan, '$.simulation.{setting}')")
+    cut_short("run", "--resume", code=0)
+    assert_rounds(cut_short, first, {1, 2, 3})
+
+
+def assert_rounds(cpugpu, case, rounds):
+    sampled = [each for each in cpugpu.here("show", "--json").events if isinstance(each, model.DeviceSampled)]
+    assert {each.round_index for each in sampled if each.case == case} - {0} == rounds
 
 
 @pytest.mark.parametrize(

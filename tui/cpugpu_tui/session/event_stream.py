@@ -300,6 +300,8 @@ class EventStream:
                     self._saver.note_beside(event)
             case _ if isinstance(event, BESIDE):
                 self._saver.note_beside(event)
+            case model.CaseFailed(kind="skipped") if self._tell_cut(event.case):
+                return
             case model.CaseFinished() | model.CaseFailed():
                 self._settle(event)
                 return
@@ -360,11 +362,21 @@ class EventStream:
             why = f"The time limit of {limit_s:g} s (--max-seconds) was over, and {blame.step} had not ended."
             self.fail(blame.case, "skipped", why, "Allow several times as long, or leave this size out.", blame.device)
 
+    def _tell_cut(self, case: str) -> bool:
+        """Deliver what a resumed run had of a case that ended early, and has in the history still; False if nothing."""
+        known = [event for event in (self._saved.cut if self._saved else ()) if getattr(event, "case", "") == case]
+        for event in known:
+            self.left.note(event)
+            self.deliver(event)
+        return bool(known)
+
     def skip_rest(self, finished: model.RunFinished) -> None:
         """End the remaining cases as skipped, with the reason why the run ended."""
         if not self.has_begun or (self._started is not None and finished.exit_code == EXIT_UNFIT):
             return
         self._open()
+        for case in self.left.cases:
+            self._tell_cut(case.key)
         why, remedy = finished.message or STOP_REQUESTED, finished.remedy or RUN_AGAIN
         skipped = [
             self.stamp(model.CaseFailed(case=case.key, kind="skipped", message=why, remedy=remedy))

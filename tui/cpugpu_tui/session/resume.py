@@ -37,11 +37,13 @@ _ELSEWHERE = {"fleet_host", model.DUET}
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A saved run with missing cases or starts."""
+    """A saved run with missing cases, rounds or starts."""
 
     events: tuple[model.Event, ...]
-    """Its events, without skipped cases, further starts and the end: these come again."""
+    """Its events, without skipped and cut cases, further starts and the end: these come again."""
     summary: RunSummary
+    cut: tuple[model.Event, ...] = ()
+    """Events of cases that ended with too few rounds: they hold until the case has been timed again."""
 
     @property
     def started(self) -> model.RunStarted:
@@ -92,8 +94,11 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
 
 
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
-    events = store.load(run.run_id)
-    kept = tuple(event for event in events if not _is_void(event))
+    events = [event for event in store.load(run.run_id) if not _is_void(event)]
+    again = {case.key for case in cut_cases(folded(events))} if run.status != "done" or run.cases_skipped else set()
+    kept, cut = (
+        tuple(event for event in events if (getattr(event, "case", "") in again) is is_cut) for is_cut in (False, True)
+    )
     left = Remaining(model.Plan("", ()))
     for event in kept:
         left.note(event)
@@ -104,7 +109,12 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
         is_cut = bool(wide_brackets(folded(events)))
     plan_cases = set(started.plan.cases) | set(left.cases)
     missing = any(case.key not in left.settled for case in plan_cases)
-    return Unfinished(kept, run) if missing or is_cut else None
+    return Unfinished(kept, run, cut) if missing or is_cut else None
+
+
+def cut_cases(state: RunState) -> list[model.Case]:
+    """Return the cases with fewer rounds than their calls allow: a stop kept what it had, 2 rounds of 8, for good."""
+    return [row.case for row in state.rows.values() if row.is_cut]
 
 
 def _goes_on(started: model.RunStarted) -> bool:
@@ -117,10 +127,11 @@ def resume_command(state: RunState) -> str:
     """Return the command that goes on with a run of this machine that ended early; empty if none, see `unfinished`."""
     run = state.run
     is_early = state.status == "stopped" or (state.status == "done" and (state.skipped > 0 or wide_brackets(state)))
+    is_left = state.skipped or cut_cases(state)
     if run is None or run.number is None or not is_early or run.plan.codes:
         return ""
     facts = run.environment
-    if _ELSEWHERE & facts.keys() or facts.get("hostname") != hostname() or not (state.skipped or _goes_on(run)):
+    if _ELSEWHERE & facts.keys() or facts.get("hostname") != hostname() or not (is_left or _goes_on(run)):
         return ""
     python = ("--python", str(facts["python_option"])) if facts.get("python_option") else ()
     files = (word for file in run.plan.own_files for word in ("--workloads", file.path))

@@ -81,6 +81,12 @@ class Row:
         return found._replace(starts=found.rounds) if found is not None and is_command else found
 
     @property
+    def is_cut(self) -> bool:
+        """Whether it ended with fewer rounds than its calls allow, by a stop or the time limit."""
+        known = [(times, times.calibrated) for times in self.times.values() if times.calibrated is not None]
+        return self.status == "ok" and any(len(times.round_ns) < sizes.rounds for times, sizes in known)
+
+    @property
     def starts(self) -> int:
         """Number of starts of the process in which the case was timed."""
         return max((times.starts for name, times in self.times.items() if name != model.RECORDED), default=1)
