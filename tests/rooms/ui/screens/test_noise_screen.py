@@ -61,11 +61,13 @@ async def shown_by_the_next_app(path, size):
     return shown
 
 
-async def test_it_says_why_it_reads_no_history():
-    app = CpuGpuApp(AppOptions(request=PlanRequest(simulation=Simulation()), worker="thread", save=False))
+async def test_it_says_why_it_reads_no_history_and_that_it_waits_for_a_run():
+    app = CpuGpuApp(AppOptions(request=PlanRequest(simulation=Simulation(pace=1)), worker="thread", save=False))
     async with opened(app) as pilot:
         await settled(pilot, lambda: app.state.agent_ready)
-        await pilot.press("N")
+        await pilot.press("r", "N")
+        await settled(pilot, lambda: "A run is in progress. This page works when" in text_of(pilot, "#page-text"))
+        await pilot.press("x", "x")
         await settled(pilot, lambda: "--no-save" in text_of(pilot, "#page-text"))
         assert isinstance(pilot.app.screen, NoiseScreen)
     app.bridge.backend.close()

@@ -314,7 +314,11 @@ class NoiseScreen(Page):
         """Return the table of the command and its sentences, or why there are none, or how far a series is."""
         found, state = self._found, self.state
         if state.situation.live:
-            return wrapped(f"Run {state.repeat_number} of {state.repeats} is in progress.", width, "strong")
+            is_own = state.run.plan.name == series.NAME
+            own = f"Run {state.repeat_number} of {state.repeats} is in progress."
+            return wrapped(
+                own if is_own else "A run is in progress. This page works when it has ended.", width, "strong"
+            )
         if found is None:
             text = "" if self._is_reading else self._problem or self.state.keymap.with_keys(EMPTY)
             return wrapped(spelled(text, self.glyphs), width, "warn" if self._problem else "text")
