@@ -28,7 +28,7 @@ AMBIGUOUS = ("262,144", "512,256", "1,000,2,000", "16,777,216", "10,32,064")
 
 def test_a_comma_that_could_be_either_is_refused(words):
     said = []
-    for text in (*AMBIGUOUS, "10X", "2^99", "1.5", "0k", "1,,2"):
+    for text in (*AMBIGUOUS, "10X", "2^99", "1.5", "0k", "1,,2", "16:64:0", "16:"):
         with pytest.raises(FieldError) as refused:
             parse_sizes(text)
         said.append(str(refused.value))

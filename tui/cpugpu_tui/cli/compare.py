@@ -111,9 +111,9 @@ def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: b
     if without := left_out(series):
         tell(plain(without))
     if few:
-        from cpugpu_tui.cli.running.gate import MORE_RUNS
+        from cpugpu_tui.cli.running.gate import more_runs
 
-        tell(f"{few} {MORE_RUNS}")
+        tell(plain(f"{few} {more_runs(str(series.runs[-1].number), shlex.quote(name))}"))
 
 
 def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:

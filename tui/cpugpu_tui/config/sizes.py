@@ -49,8 +49,12 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     sizes: dict[int, None] = {}
     for part in _parts(text):
         if not all(piece.strip() for piece in part.split(":")):
-            raise FieldError("sizes", f"Invalid size {part or text!r}: a number is missing.", SIZES)
-        bounds = [parse_size(bound.strip()) for bound in part.split(":")]
+            raise FieldError("sizes", f"Invalid size {part or text!r}: a number is missing.",
+                             RANGES if ":" in part else SIZES)  # fmt: skip
+        pieces = part.split(":")
+        bounds = [
+            parse_size(piece.strip(), what="step" if place == 2 else "size") for place, piece in enumerate(pieces)
+        ]
         if len(bounds) == 1:
             sizes[bounds[0]] = None
             continue
@@ -112,8 +116,10 @@ def _list_or_number(text: str) -> str:
     return text
 
 
-def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
+def parse_size(text: str, field: str = "sizes", remedy: str = SIZES, what: str = "size") -> int:
     """Return a whole number from 1 to `MAX_SIZE`, written as `2048`, `1e6`, `10M`, `256Ki`, `2^12` or `1,000,000`.
+
+    `what` names the number in an error.
 
     Raises:
         FieldError: the text is no such number.
@@ -133,13 +139,13 @@ def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
         meant = re.sub(r"\s*(?:\.\.+|-|–|to)\s*", ":", text.strip(), count=1)
         meant = meant if _RANGE.fullmatch(meant) else ",".join(text.replace(";", " ").split())
         is_clear = bool(_RANGE.fullmatch(meant) or re.fullmatch(r"\d+(?:,\d+)+", meant)) and len(meant) <= 40
-        raise FieldError(field, f"Invalid size {shown!r}.", f"Did you mean {meant}?" if is_clear else remedy)
+        raise FieldError(field, f"Invalid {what} {shown!r}.", f"Did you mean {meant}?" if is_clear else remedy)
     if number != int(number):
-        raise FieldError(field, f"The size {shown!r} is not a whole number.", remedy)
+        raise FieldError(field, f"The {what} {shown!r} is not a whole number.", remedy)
     if number < 1:
-        raise FieldError(field, f"The size {shown!r} is below 1.", "Use a size of 1 or more.")
+        raise FieldError(field, f"The {what} {shown!r} is below 1.", f"Use a {what} of 1 or more.")
     if number > MAX_SIZE:
-        raise FieldError(field, f"The size {shown!r} is too large.", f"Use sizes up to {MAX_SIZE:,}.")
+        raise FieldError(field, f"The {what} {shown!r} is too large.", f"Use {what}s up to {MAX_SIZE:,}.")
     return int(number)
 
 

@@ -21,6 +21,7 @@ from cpugpu_tui.compare.gate import GateReport, gate_of
 from cpugpu_tui.compare.in_turn import Played, Side, duet_plan
 from cpugpu_tui.compare.in_turn import play as play_duet
 from cpugpu_tui.compare.series import Series
+from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.event_stream import new_id
@@ -85,8 +86,10 @@ class GateRequest:
                 target.write(path, [content])
 
 
-MORE_RUNS = f"Run that command with --repeat {GATE_RUNS}, then use `cpugpu-tui baseline NAME latest`."
-"""How to make a baseline that a gate takes: `baseline` itself runs nothing."""
+def more_runs(run: str = "RUN", name: str = "NAME") -> str:
+    """Return how to make a baseline that a gate takes: `baseline` itself runs nothing."""
+    show, use = (with_database(f"cpugpu-tui {words}") for words in (f"show {run}", f"baseline {name} latest"))
+    return f"`{show}` prints its command: run that with --repeat {GATE_RUNS}, then use `{use}`."
 
 
 def check_enough_runs(*baselines: Series) -> None:
@@ -99,7 +102,7 @@ def check_enough_runs(*baselines: Series) -> None:
         count = sum(run.has_times for run in base.runs)
         if count < GATE_RUNS:
             raise errors.UnfitError(
-                f"Too few runs in {base.text}: {count} with times, and a verdict needs {GATE_RUNS}.", MORE_RUNS
+                f"Too few runs in {base.text}: {count} with times, and a verdict needs {GATE_RUNS}.", more_runs()
             )
 
 
