@@ -6,7 +6,9 @@ import io
 import math
 import re
 import shutil
+from collections import defaultdict
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -292,6 +294,25 @@ def test_the_kernels_of_a_cause_are_those_of_the_what_if_without_launch(runs):
             assert is_told == (hidden > 0.1 * cause.measured_ns)
             told += is_told
     assert told or any(run.simulated for run in runs)
+
+
+def test_samples_and_extremes_of_the_csv_are_those_of_all_starts():
+    """The minimum was of the samples of one start and the medians of the other four."""
+    quick = next(ExportedRun(run.events) for run in shipped().runs if run.started.plan.starts > 1)
+    summary, every = (csv.DictReader(io.StringIO(b"".join(csv_table([quick], samples=samples)).decode()))
+                      for samples in (False, True))  # fmt: skip
+    key = itemgetter("size", "device", "metric")
+    sampled, starts = defaultdict[tuple[str, ...], list[float]](list), set()
+    for line in every:
+        sampled[key(line)].append(float(line["elapsed_ns"]))
+        starts.add(line["start"])
+    assert starts == {"0", "1", "2", "3", "4"}
+    for line in summary:
+        if line["metric"] in ("latency", "device", "end_to_end_pageable"):
+            found = sampled[key(line)]
+            assert (int(line["samples"]), float(line["min_ns"]), float(line["max_ns"])) == (
+                len(found), min(found), max(found)
+            )  # fmt: skip
 
 
 def test_the_times_of_the_csv_have_the_winner_of_the_row():

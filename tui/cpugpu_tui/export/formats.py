@@ -124,9 +124,10 @@ Copies between GPUs have the variant `peer` and devices like `cuda:0>cuda:1`.
 
 SAMPLE_COLUMNS = (
     *RUN_COLUMNS, *CASE_COLUMNS, *DEVICE_COLUMNS,
-    "round_index", "sample_index", "elapsed_ns", "calls_per_block", "marks", *SETTING_COLUMNS,
+    "start", "round_index", "sample_index", "elapsed_ns", "calls_per_block", "marks", *SETTING_COLUMNS,
 )  # fmt: skip
-"""One row per sample. Both indices count from 1; round 0 holds samples taken once before the rounds."""
+"""One row per sample. Start 0 is the first one of the process, as in JSON. Both indices count from 1; round 0 holds
+samples taken once before the rounds."""
 
 
 Row = Mapping[str, Any]
@@ -195,7 +196,8 @@ def _sample_rows(run: ExportedRun) -> Iterator[Row]:
             continue
         half_round = {
             **_case_cells(row.case), "device": event.device, "device_label": labels.get(event.device, event.device),
-            "round_index": event.round_index, "calls_per_block": event.calls_per_block, "marks": " ".join(event.marks),
+            "start": event.start, "round_index": event.round_index,
+            "calls_per_block": event.calls_per_block, "marks": " ".join(event.marks),
         }  # fmt: skip
         for metric, values in event.samples.items():
             for index, elapsed_ns in enumerate(values, 1):

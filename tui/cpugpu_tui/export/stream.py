@@ -16,7 +16,7 @@ from cpugpu_tui.render.receipts import eager_ns
 from cpugpu_tui.render.verdicts import UNSETTLED_CODE
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.event_stream import BESIDE
-from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.device_times import DeviceTimes, Extent
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.row import Row
@@ -29,13 +29,14 @@ class Metric:
     """Summary of the samples of one metric on one device."""
 
     samples: int
-    """Number of samples in the first start of the process."""
+    """Number of samples: of all starts that the median covers, which are the first one alone for parts of a call."""
     median_ns: float
-    """Median, ns per call. With several starts, the geometric mean of their medians."""
+    """Median, ns per call. With several starts, the geometric mean of their medians for latency, kernel time and calls
+    with copies."""
     min_ns: float
-    """Minimum, ns per call: of the samples of the first start and the median of each round of further starts."""
+    """Minimum of these samples, ns per call."""
     max_ns: float
-    """Maximum of the same, ns per call."""
+    """Maximum of these samples, ns per call."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,8 @@ def _device_result(
 
 def _in_short(times: DeviceTimes, name: str, samples: tuple[float, ...]) -> Metric:
     """Return the summary of a metric with at least one sample, over all starts as the median is."""
-    every = (*samples, *(ns for start in times.later.values() for ns in start.get(name, {}).values()))
-    return Metric(len(samples), times.median_ns(name) or 0.0, min(every), max(every))
+    count, least_ns, most_ns = times.later_extent.get(name, Extent(0, samples[0], samples[0]))
+    return Metric(len(samples) + count, times.median_ns(name) or 0.0, min(least_ns, *samples), max(most_ns, *samples))
 
 
 LEADS = {"lead": RESIDENT, "lead_pageable": END_TO_END, "lead_pinned": PINNED}

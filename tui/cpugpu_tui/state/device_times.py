@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import WhatIf, gpu_rounds
@@ -27,6 +28,14 @@ ENOUGH_FOR_TAILS = 200
 """Single calls needed for p90 and p99 (method.md)."""
 
 
+class Extent(NamedTuple):
+    """How many samples of a metric there are, and between which times."""
+
+    samples: int
+    least_ns: float
+    most_ns: float
+
+
 @dataclass(frozen=True)
 class DeviceTimes:
     """Times and readings of one case on one device."""
@@ -41,6 +50,8 @@ class DeviceTimes:
     """`PAGEABLE`, `PINNED`, `DEVICE` → round index → median of that round, ns."""
     later: Mapping[int, MetricRounds] = field(default_factory=dict)
     """Further start of the process → metric → round index → median of that round, ns. All else is of the first."""
+    later_extent: Mapping[str, Extent] = field(default_factory=dict)
+    """Metric → number and extremes of the samples of further starts, for exports."""
     earlier: tuple[Mapping[str, float], ...] = ()
     """Earlier starts of the process in the history, oldest first: metric → ns."""
     marked_ns: Sequence[float] = ()
@@ -188,10 +199,15 @@ class DeviceTimes:
         if event.round_index <= 0 or model.NO_CORE in event.marks:
             return self
         metrics: dict[str, Mapping[int, float]] = dict(self.later.get(event.start, {}))
+        extent = dict(self.later_extent)
         for name in (model.LATENCY, *ROUND_METRICS):
-            if event.samples.get(name):
-                metrics[name] = {**metrics.get(name, {}), event.round_index: median(event.samples[name])}
-        return replace(self, later={**self.later, event.start: metrics})
+            if values := event.samples.get(name):
+                metrics[name] = {**metrics.get(name, {}), event.round_index: median(values)}
+                known = extent.get(name, Extent(0, math.inf, -math.inf))
+                extent[name] = Extent(
+                    known.samples + len(values), min(known.least_ns, *values), max(known.most_ns, *values)
+                )
+        return replace(self, later={**self.later, event.start: metrics}, later_extent=extent)
 
     def packed(self) -> DeviceTimes:
         """Return a copy that needs a third of the memory and can still grow."""
@@ -205,6 +221,7 @@ class DeviceTimes:
             clocks_mhz=_in_array(self.clocks_mhz), end_clocks_mhz=_in_array(self.end_clocks_mhz),
             powers_mw=_in_array(self.powers_mw), mark_counts=self.mark_counts or NOTHING,
             throttled_ns=self.throttled_ns or NOTHING, edges=edges or NOTHING,
+            later_extent=self.later_extent or NOTHING,
         )  # fmt: skip
 
 
