@@ -32,6 +32,8 @@ def cut_short(cpugpu, whole):
     with closing(sqlite3.connect(cpugpu.database)) as other, other:
         other.execute("PRAGMA foreign_keys = ON")
         other.execute("DELETE FROM case_result WHERE case_key NOT LIKE 'matmul/default/64/%'")
+        other.execute("DELETE FROM run_event WHERE name = 'CeilingsMeasured'")
+        other.execute("DELETE FROM ceilings")
         other.execute("UPDATE run SET status = 'interrupted', finished = NULL, finished_wall_ns = NULL")
     return cpugpu
 
@@ -49,6 +51,7 @@ def test_what_is_missing_is_measured_and_the_rest_told_again(cut_short):
     assert done.events[: len(before)] == before
     saved = cut_short.here("show", "--json").events
     assert cases(saved, model.CaseFinished) == keys
+    assert [type(event) for event in saved].count(model.CeilingsMeasured) == 2, "as after a first run"
     assert isinstance(saved[-1], model.RunFinished)
     (run,) = cut_short.here("history", "--json").objects
     assert (run["number"], run["status"], run["cases_ok"]) == (1, "done", 3)

@@ -97,7 +97,7 @@ class Session:
 
     @classmethod
     def resumed(cls, run: Unfinished, plan: model.Plan, agents: Agents, outbox: Outbox, case_timeout_s: float | None,
-                began_s: float | None = None) -> Session:  # fmt: skip
+                began_s: float | None = None, *, ceilings: bool = False) -> Session:  # fmt: skip
         """Return a session for the missing cases of a saved run. It delivers the saved events first.
 
         `plan` is that of the run; its time limit may be another one.
@@ -110,7 +110,7 @@ class Session:
         timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
         limited = replace(started, plan=replace(started.plan, max_seconds=plan.max_seconds))  # as "Again:" says it
         saved = replace(run, events=(limited, *run.events[1:]))
-        return cls(plan, agents, outbox, started.series_id, timeout_s, saved=saved, began_s=began_s)
+        return cls(plan, agents, outbox, started.series_id, timeout_s, ceilings=ceilings, saved=saved, began_s=began_s)
 
     # ---------------------------------------------------------------- requests
 

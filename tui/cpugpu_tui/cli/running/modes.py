@@ -67,7 +67,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
 
 TAKEN = (
     "names", "resume", "explain", "json", "database", "python", "pythons", "case_timeout", "workloads", "export",
-    "tensorboard", "all_", "max_seconds",
+    "tensorboard", "all_", "max_seconds", "ceilings",
 )  # fmt: skip
 """Parameters of `run` and `survey` that can be used with --resume. Of the plan only the time limit may change."""
 
@@ -106,7 +106,9 @@ def resume_run(given: Given, preset: str | None = None) -> int:
         worker = str(run.started.environment.get("worker") or "process")
         python = found_python(named_python, worker, plan.simulation)
         with closing(Agents(python, worker, simulated=plan.simulation is not None, own=own)) as agents:
-            session = Session.resumed(run, plan, agents, outbox, given.case_timeout, given.context.obj)
+            session = Session.resumed(
+                run, plan, agents, outbox, given.case_timeout, given.context.obj, ceilings=given.ceilings
+            )
             code = one_run.run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         return save_rest(outbox, code or outputs.exit_code)
 
