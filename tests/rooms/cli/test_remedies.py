@@ -98,11 +98,15 @@ def test_a_command_in_quotes_is_no_statement(cpugpu):
 @pytest.mark.parametrize(
     ("code", "remedy"),
     [(("x @ x",), "Make x in --setup, for example --setup 'x = torch.rand(n, n)'."),
+     (("x @ x", "--setup", "x = torch.rand(n, 2 * m)"), "for example --let m=1024 or --let m=n."),
+     (("exits.py:f",), "time the script as a command: `cpugpu-tui time -- python exits.py`."),
      (("x.add_(1)", "--setup", "x = torch.rand(n)"), "Add --in-place"),
      (("x.roll(k)", "--setup", "x = torch.rand(n)", "--let", "k=abc"), "Write a number, or \"'abc'\" for the text.")],
 )  # fmt: skip
-def test_the_remedy_of_a_failed_row_stands_below_the_table(code, remedy, cpugpu):
+def test_the_remedy_of_a_failed_row_stands_below_the_table(code, remedy, cpugpu, tmp_path, monkeypatch):
     """The app showed it; the table of `time` said only what was wrong."""
+    monkeypatch.chdir(tmp_path)
+    Path("exits.py").write_text("def f(n):\n    raise SystemExit(2)\n")
     done = cpugpu.here("time", *code, "--n", "8,16", "--worker", "thread", "--no-ceilings", code=EXIT_CASES_FAILED)
     assert done.out.count(remedy) == 1
     assert remedy in cpugpu.here("show", "latest").out

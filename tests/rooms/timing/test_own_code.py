@@ -119,8 +119,12 @@ def test_a_kernel_that_torch_does_not_see_is_believed_if_it_writes_its_buffer():
     assert "view of an input: nothing was computed. Add .clone() if" in refusal("f(x)", *idle)
 
 
-def test_a_result_that_is_computed_later():
-    assert "generator" in refusal("(row.sum() for row in x)", SQUARE)
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_a_result_that_is_computed_later(tmp_path):
+    (tmp_path / "mine.py").write_text("async def waits(n): ...\ndef yields(n): yield n\n")
+    assert "The statement returns a generator" in refusal("(row.sum() for row in x)", SQUARE)
+    assert "The function returns a generator" in refusal(f"{tmp_path}/mine.py:yields")
+    assert "through asyncio.run(...)" in refusal(f"{tmp_path}/mine.py:waits")
 
 
 def test_a_view_of_an_input():
@@ -163,7 +167,7 @@ def test_a_thread_that_nobody_waits_for():
         ("torch.set_default_dtype(torch.float64); x.sum()", "dtype", torch.get_default_dtype),
         ("torch.set_float32_matmul_precision('medium'); x.sum()", "TF32", torch.get_float32_matmul_precision),
         ("torch.set_default_device('meta'); x.sum()", "device", lambda: str(torch.get_default_device())),
-        ("torch.set_grad_enabled(False); x.sum()", "gradient", torch.is_grad_enabled),
+        ("torch.set_grad_enabled(False); x.sum()", "Use `with torch.no_grad():`", torch.is_grad_enabled),
     ],
 )
 def test_settings_that_would_stay_changed_are_named_and_put_back(statement, name, read):

@@ -24,8 +24,8 @@ from cpugpu_tui.timing.timers.timed_operation import OWN, Operation, operation
 from cpugpu_tui.timing.torch_devices import first_line, sentence
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, refill
 from cpugpu_tui.workloads.containers import combined, copied, fill, numbers, tensors
-from cpugpu_tui.workloads.operators import Operators, memory_of, put_back, watched_operators
-from cpugpu_tui.workloads.own_code import place_of
+from cpugpu_tui.workloads.operators import Operators, memory_of, put_back, remedy_for, watched_operators
+from cpugpu_tui.workloads.own_code import place_of, remedy_of
 
 MOST_TRIED_FLOPS = 1e10
 """Largest call that is tried out for a simulated machine, FLOPs: six calls of 0.2 s on two cores."""
@@ -54,19 +54,29 @@ def changed_arrays(name: str) -> CaseError:
 
 def raised_by(error: Exception | SystemExit, case: Case) -> CaseError:
     """Return the failure of a case whose workload raised, with the place in own code and what to do."""
+    what = f"{type(error).__name__}: {sentence(first_line(error))}"
     where, remedy = "", "Correct the workload, or leave out this case."
+    if isinstance(error, SystemExit):
+        what, remedy = f"The code ends the program (exit code {error.code}).", "Remove the exit."
     workload = catalogue.find(case.workload)
     if isinstance(workload, OWN):
-        codes = (workload.code, *workload.code.sides)
-        where, remedy = next(filter(None, (place_of(error, each) for each in codes)), ""), "Correct the code."
-        if isinstance(error, ModuleNotFoundError) and error.name:
-            remedy = f"Install {error.name}, or name the folder that holds it in PYTHONPATH."
-        if isinstance(error, NameError) and error.name and not workload.code.target:
-            make = f"{error.name} in --setup"
-            remedy = f"Make {make}, for example --setup '{error.name} = torch.rand(n, n)'."
-            if find_spec(error.name) is not None:
-                remedy = f"Import or make {make}, for example --setup 'import {error.name}'."
-    return CaseError("error", f"{where}{type(error).__name__}: {sentence(first_line(error))}", remedy)
+        codes = workload.code.sides or (workload.code,)
+        code = next((each for each in codes if place_of(error, each)), codes[0])
+        where, remedy = place_of(error, code), remedy_of(error, code)
+    return CaseError("error", f"{where}{what}", remedy)
+
+
+def require_computed(result: Any, what: str) -> None:
+    """Refuse the result of `what` if it is computed only when it is used.
+
+    Raises:
+        CaseError: `refused`.
+    """
+    if isinstance(result, LAZY):
+        remedy = "Use up its values inside, for example with list(...)."
+        if isinstance(result, CoroutineType):
+            remedy = "Time a function or statement that calls it through asyncio.run(...)."
+        raise refused(f"{what} returns a {type(result).__name__}, which has computed nothing yet.", remedy)
 
 
 def examine(
@@ -242,7 +252,7 @@ def require_settings(op: Operation) -> None:
     """Refuse code that changes settings of torch since it was loaded, and put them back."""
     if changed := put_back(op.settings or {}):
         raise refused(f"The statement changes {' and '.join(changed)} of torch for all later calls.",
-                      "Use an option instead, such as --threads or --dtype.")  # fmt: skip
+                      remedy_for(changed))  # fmt: skip
 
 
 def _require_shapes(op: Operation) -> None:
@@ -256,16 +266,14 @@ def _require_shapes(op: Operation) -> None:
 
 
 def _require_numbers(result: Any, code: OwnCode) -> None:
-    if isinstance(result, LAZY):
-        raise refused(f"The statement returns a {type(result).__name__}, which has computed nothing yet.",
-                      "Use up its values inside the statement, for example with list(...).")  # fmt: skip
+    what = "The function" if code.target else "The statement"
+    require_computed(result, what)
     if not numbers(result):
         remedy = "End it with an expression that gives a tensor, for example y."
         if code.target:
             remedy = "Return a tensor from the function."
         elif callable(result):
             remedy = f"Call it: {code.statement}()."
-        what = "The function" if code.target else "The statement"
         raise refused(f"{what} returns {type(result).__name__}, which holds no numbers to compare.", remedy)
 
 

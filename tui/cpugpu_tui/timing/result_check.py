@@ -11,7 +11,14 @@ from typing import Any
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, Check, CodeTraced, Sketch
 from cpugpu_tui.timing.changed_inputs import changes_inputs, numbers_beside, same
-from cpugpu_tui.timing.own_code import LAZY, changed_arrays, nothing_left, refused, require_settings, tried_operation
+from cpugpu_tui.timing.own_code import (
+    changed_arrays,
+    nothing_left,
+    refused,
+    require_computed,
+    require_settings,
+    tried_operation,
+)
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads import Workload
@@ -210,9 +217,7 @@ def examine_side(
         result = op.step(*op.inputs)
         _wait(wait)
     require_settings(op)
-    if isinstance(result, LAZY):
-        raise refused(f"{name} returns a {type(result).__name__}, which has computed nothing yet.",
-                      "Use up its values inside, for example with list(...).")  # fmt: skip
+    require_computed(result, name)
     if not same(before, numbers_beside(op.inputs)):
         raise changed_arrays(name)
     library = library_of(result)

@@ -258,8 +258,6 @@ class TorchMachine:
 
     def explain(self, error: Exception | SystemExit, case: model.Case) -> CaseError:
         """Return the case's failure for an exception of torch or the workload."""
-        if isinstance(error, SystemExit):
-            return CaseError("error", f"The code ends the program (exit code {error.code}).", "Remove the exit.")
         text = first_line(error)
         if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
             return self._out_of_memory(case, on_gpu="CUDA" in text)

@@ -16,7 +16,7 @@ from cpugpu_tui.model import OwnCode, WorkloadInfo
 from cpugpu_tui.workloads.code_target import CALLER, CallerCode, as_arguments, call_of, caller_code, load_target
 from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved, tensors
 from cpugpu_tui.workloads.contract import Workload
-from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
+from cpugpu_tui.workloads.operators import put_back, remedy_for, settings, watched_operators
 from cpugpu_tui.workloads.outline import Outline, default_dtype, outline_of, outlined
 from cpugpu_tui.workloads.own_code import LIBRARIES, all_names, compiled, hash_of_file, info_of, names_in
 from cpugpu_tui.workloads.python_text import AS_ARGUMENTS, DEVICE, FUNCTION, INPUTS, SIZE
@@ -190,8 +190,7 @@ class CodeWorkload(Workload):
             exec(self._compiled.setup, space)
             if changed := put_back(before):
                 raise UsageError(
-                    f"The setup changes {' and '.join(changed)} of torch for all later calls.",
-                    "Use an option instead, such as --threads or --dtype.",
+                    f"The setup changes {' and '.join(changed)} of torch for all later calls.", remedy_for(changed)
                 )
         taken = {name for name in self._compiled.names if name in space and name not in LIBRARIES}
         for name in taken:  # functions of the setup take their models along

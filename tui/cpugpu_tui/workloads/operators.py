@@ -9,7 +9,7 @@ import os
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -246,6 +246,16 @@ def put_back(before: Mapping[str, Any]) -> list[str]:
     return changed
 
 
+def remedy_for(changed: Sequence[str]) -> str:
+    """Return how the settings of these names are changed without a trace."""
+    if GRADIENT_MODE in changed:
+        return "Use `with torch.no_grad():` inside a function."
+    return "Use an option instead, such as --threads or --dtype."
+
+
+GRADIENT_MODE = "gradient mode"
+
+
 def _ways() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
     """Return how each setting is read and set."""
     import torch
@@ -253,7 +263,7 @@ def _ways() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
     found: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
         "the number of threads": (torch.get_num_threads, torch.set_num_threads),
         "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-        "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+        GRADIENT_MODE: (torch.is_grad_enabled, torch.set_grad_enabled),
         "TF32": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     }
     if hasattr(torch, "get_default_device"):  # since torch 2.3

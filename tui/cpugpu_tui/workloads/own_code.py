@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
+from importlib.util import find_spec
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -25,7 +26,16 @@ from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.code_target import caller_code, no_function, parse_target
 from cpugpu_tui.workloads.contract import Costs, Workload
-from cpugpu_tui.workloads.python_text import DEVICE, SIZE, check_name, quote, reading, takes_size, top_level_names
+from cpugpu_tui.workloads.python_text import (
+    DEVICE,
+    SIZE,
+    check_name,
+    numbers_in,
+    quote,
+    reading,
+    takes_size,
+    top_level_names,
+)
 
 LIBRARIES = {"torch": "torch", "np": "numpy", "F": "torch.nn.functional", "math": "math"}
 """Names that the code may use without importing them, and their modules."""
@@ -254,6 +264,24 @@ def place_of(error: BaseException, code: OwnCode) -> str:
         return ""
     part, line = found[-1]
     return f"{part}: " if part == "statement" else f"{part}, line {line}: "
+
+
+def remedy_of(error: BaseException, code: OwnCode) -> str:
+    """Return what to do about an exception of the code."""
+    if isinstance(error, SystemExit):
+        script = shlex.quote(code.statement.rpartition(":")[0])
+        command = f", or time the script as a command: `cpugpu-tui time -- python {script}`" if code.sha256 else ""
+        return f"Remove the exit{command}."
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"Install {error.name}, or name the folder that holds it in PYTHONPATH."
+    if isinstance(error, NameError) and error.name and not code.target:
+        name = error.name
+        if find_spec(name) is not None:
+            return f"Import or make {name} in --setup, for example --setup 'import {name}'."
+        if name in numbers_in("\n".join(code.setup)) | numbers_in(code.statement):
+            return f"Give {name} a value, for example --let {name}=1024 or --let {name}=n."
+        return f"Make {name} in --setup, for example --setup '{name} = torch.rand(n, n)'."
+    return "Correct the code."
 
 
 # ------------------------------------------------------------------ a command

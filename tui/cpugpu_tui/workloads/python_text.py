@@ -89,6 +89,22 @@ def top_level_names(text: bytes) -> frozenset[str] | None:
     return frozenset(bound)
 
 
+_TAKE_NUMBERS = {"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "random", "randperm",
+                 "range", "zeros"}  # fmt: skip
+"""Functions of torch, NumPy and Python whose arguments are sizes or other numbers."""
+
+
+def numbers_in(text: str) -> set[str]:
+    """Return the names that valid Python passes, alone or in arithmetic, where a function takes numbers."""
+    found: set[str] = set()
+    for call in ast.walk(ast.Module(parsed(text), [])):
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) in _TAKE_NUMBERS:
+            for each in map(list, map(ast.walk, call.args)):
+                if not any(isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)) for node in each):
+                    found.update(node.id for node in each if isinstance(node, ast.Name))
+    return found
+
+
 def takes_size(text: bytes, name: str, given: Container[str]) -> bool:
     """Return whether the text of a file shows that its function `name` takes n, or needs a value of `inputs(n)`.
 
