@@ -10,6 +10,7 @@ from tests.helpers.command_line import FAST, CommandLine, events_from, next_even
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
+from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.session.resume import device_differences, differences, unfinished
 from cpugpu_tui.workloads.own_code import own_code
 
@@ -169,8 +170,9 @@ def test_an_interpreter_that_nobody_named_is_not_started(cut_short, words):
     words(done.err)
 
 
-def test_another_machines_run_is_not_chosen(cut_short):
+def test_a_run_of_another_machine_or_one_that_failed_as_a_whole_is_not_chosen(cut_short):
     with cut_short.store() as store:
+        begun(store, "r8", model.RunFinished(status="failed"), plan=PLAN, hostname=hostname())
         begun(store, "r9", plan=PLAN)
     assert cut_short.here("history", "--json").objects[0]["status"] == "interrupted"
     assert cut_short("run", "--resume").code == 0
@@ -199,8 +201,8 @@ def test_a_run_stopped_in_its_further_starts_gets_all_of_them(cpugpu):
 # ------------------------------------------------------------------ what counts as missing
 
 
-def begun(store, run_id, *events, plan):
-    started = model.RunStarted(run_id=run_id, series_id="s", plan=plan, environment={})
+def begun(store, run_id, *events, plan, **environment):
+    started = model.RunStarted(run_id=run_id, series_id="s", plan=plan, environment=environment)
     store.import_run([started, *events])
 
 

@@ -44,6 +44,8 @@ class Unfinished:
     summary: RunSummary
     cut: tuple[model.Event, ...] = ()
     """Events of cases that ended with too few rounds: they hold until the case has been timed again."""
+    has_failed: bool = False
+    """Whether it failed as a whole."""
 
     @property
     def started(self) -> model.RunStarted:
@@ -85,7 +87,9 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
             if run.status == "failed" and run.statement:  # its cases failed, and code is not resumed
                 continue
             found = _what_is_missing(store, run)
-            if found is not None and not _ELSEWHERE & found.started.environment.keys():
+            if found is None or found.has_failed:  # it would fail again, each time that no number is given
+                continue
+            if not _ELSEWHERE & found.started.environment.keys():
                 return found
     what = "run" if preset is None else preset
     raise UsageError(
@@ -94,7 +98,9 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
 
 
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
-    events = [event for event in store.load(run.run_id) if not _is_void(event)]
+    loaded = store.load(run.run_id)
+    has_failed = any(isinstance(event, model.RunFinished) and event.status == "failed" for event in loaded)
+    events = [event for event in loaded if not _is_void(event)]
     again = {case.key for case in cut_cases(folded(events))} if run.status != "done" or run.cases_skipped else set()
     kept, cut = (
         tuple(event for event in events if (getattr(event, "case", "") in again) is is_cut) for is_cut in (False, True)
@@ -109,7 +115,7 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
         is_cut = bool(wide_brackets(folded(events)))
     plan_cases = set(started.plan.cases) | set(left.cases)
     missing = any(case.key not in left.settled for case in plan_cases)
-    return Unfinished(kept, run, cut) if missing or is_cut else None
+    return Unfinished(kept, run, cut, has_failed) if missing or is_cut else None
 
 
 def cut_cases(state: RunState) -> list[model.Case]:
