@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--count": NOT_A_COUNT,
     "--db": ("notes.txt", "folder", "missing/"),
     "--device": ("tpu", "cuda:x"),
-    "--dtype": ("int8", "flaot32", "float32,int8"),
+    "--dtype": ("int8", "flaot32", "float32,bf16"),
     "--export": ("run.xlsx", "missing/run.json", "missing/", "-"),
     "--format": ("xlsx", "jsno"),
     "--host": ("n[4-1]", "-oProxyCommand=x"),

@@ -18,7 +18,7 @@ WORKLOADS = {info.name: info for info in catalogue()}
         (parse_sizes, "sizes", ("x", "16,,", "1:", "0", "1.5", "1e99", "10:1:2", "1:2:3:4", f"1:{MAX_CASES * 2}:1")),
         (parsing.parse_threads, "threads", ("few", "0", "5000")),
         (parsing.check_device, "devices", ("gpu", "cuda:x")),
-        (partial(parsing.check_dtype, WORKLOADS["mnist-mlp"]), "dtype", ("int8", "float64")),
+        (partial(parsing.check_dtype, WORKLOADS["mnist-mlp"]), "dtype", ("int8", "float64", "5,5,abc", "fp32,bf16")),
         (parsing.parse_simulation, "simulation", ("nose=1", "qqq=1", "noise=loud", "pace=-1", "noise=inf")),
     ],
     ids=["sizes", "threads", "device", "dtype", "simulation"],

@@ -108,13 +108,16 @@ def check_dtype(workload: model.WorkloadInfo, dtype: str) -> str:
     """Return the full name of a dtype, which may be an alias like `bf16` or `half`.
 
     Raises:
-        FieldError: the dtype is unknown, or this workload does not support it.
+        FieldError: the dtype is unknown, there are several, or this workload does not support it.
     """
-    dtype = full_dtype(dtype)
-    if "," in dtype:
-        raise FieldError("dtype", f"Cannot run several dtypes at once: {dtype!r}.", "Give one, and run once for each.")
-    if dtype not in model.DTYPES:
-        raise FieldError("dtype", f"Unknown dtype {dtype!r}.", did_you_mean(dtype, model.DTYPES))
+    several, (dtype, *others) = dtype, map(full_dtype, list_parts(dtype))
+    for each in (dtype, *others):
+        if each not in model.DTYPES:
+            raise FieldError("dtype", f"Unknown dtype {each!r}.", did_you_mean(each, model.DTYPES))
+    if others:
+        raise FieldError(
+            "dtype", f"Cannot run several dtypes at once: {several!r}.", "Give one, and run once for each."
+        )
     if dtype not in workload.dtypes:
         raise FieldError(
             "dtype",

@@ -128,7 +128,7 @@ async def test_more_memory_than_there_is_warns_before_anything_runs():
 
 def test_an_error_of_a_field_names_its_value_then_the_remedy(words):
     request = PlanRequest()
-    wrong = [("sizes", "16,,32"), ("dtype", "float32,int8"), ("threads", "few"), ("repeat", "0"), ("repeat", "many"),
+    wrong = [("sizes", "16,,32"), ("dtype", "float32,tf32"), ("threads", "few"), ("repeat", "0"), ("repeat", "many"),
              ("rounds", "1234567890"), ("rounds", "few"), ("max_seconds", "soon")]  # fmt: skip
     said = []
     for field, text in wrong:
