@@ -4,11 +4,14 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 
 from tests.helpers.app.fake_run import done_run, finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
+from tests.helpers.app.looking import reads
 from tests.helpers.app.saved_runs import HistoryBackend, stream
 from textual.keys import _character_to_key
 from textual.widgets import Input
 
 from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.model import Simulation
+from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
@@ -138,8 +141,14 @@ async def test_lists_take_k_so_claims_are_on_another_key():
         await settled(pilot, lambda: ("K", "Claims") in footer(pilot))
 
 
-async def test_a_notice_ends_with_its_screen():
+async def test_a_notice_ends_with_its_screen_or_the_next_key():
     async with app_with_history() as pilot:
+        pilot.app.change(request=PlanRequest(simulation=Simulation()))
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("p")
+        await reads(pilot, "SIMULATED Python: not in a simulation; start cpugpu-tui without --simulate.")
+        await pilot.press("t")
+        assert pilot.app.state.key_result == ""
         session = await start_run(pilot)
         await pilot.press("c")
         await settled(pilot, lambda: "Compare" in pilot.app.state.key_result)

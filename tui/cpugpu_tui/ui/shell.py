@@ -122,7 +122,7 @@ class Shell(WatchedApp[Result]):
     def say(self, text: str, *, stays: bool = False) -> None:
         """Show the result of a key press for a while, in the status line or a page's last line.
 
-        With `stays` it remains when a screen opens or closes.
+        It goes with the next key, or when a screen opens or closes; with `stays` it remains.
         """
         self._notice_stays = stays
         self.change(key_result=text)
@@ -195,7 +195,8 @@ class Shell(WatchedApp[Result]):
         return found
 
     async def action_do(self, does: str, *arguments: Any) -> None:
-        """Call a controller's method."""
+        """Call a controller's method, for a key, whose result replaces that of the key before."""
+        self._hush()
         done = self.method(does)(*arguments)
         if isawaitable(done):
             await done

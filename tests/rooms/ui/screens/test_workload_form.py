@@ -162,7 +162,9 @@ async def test_what_cannot_be_run_yet_is_told_and_stands_there_again():
         assert pilot.app.screen.focused is pilot.app.screen.query_one("#sizes")
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, MainScreen)
-        assert "2048x" in text_of(pilot, "#status")
+        await settled(pilot, lambda: "2048x" in text_of(pilot, "#status"))
+        await pilot.press("m", "escape")
+        assert "2048x" not in text_of(pilot, "#status"), "it stood under other pages"
         assert pilot.app.state.request == PlanRequest()
         await open_form(pilot)
         await pilot.press("backspace", "enter")

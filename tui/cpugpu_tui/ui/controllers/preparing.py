@@ -61,7 +61,7 @@ class Preparing:
             return
         if filled.request is None:
             self._drafts[name] = filled.texts
-            self._app.say(f"Not used yet: {filled.error}", stays=True)
+            self._app.call_later(self._app.say, f"Not used yet: {filled.error}")  # the form, when closed, takes others
             return
         self._drafts.pop(name, None)
         self._app.screen.query_one(WorkloadPane).change(filled.request)
@@ -103,8 +103,10 @@ class Preparing:
         """Switch to the interpreter that was found; search if none is known."""
         state = self._app.state
         found = state.better_python
-        if state.simulated or state.worker == "thread":
-            self._app.say("Python: a simulation and --worker thread do not use another interpreter.")
+        if state.simulated:
+            self._app.say("Python: not in a simulation; start cpugpu-tui without --simulate.")
+        elif state.worker == "thread":
+            self._app.say("Python: not with --worker thread; start cpugpu-tui without it.")
         elif found is None:
             self._is_awaited = True
             self._app.say("Searching for an interpreter whose torch can use the GPU.")
