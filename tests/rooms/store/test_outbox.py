@@ -10,7 +10,7 @@ from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import LostRunError, StoreError
-from cpugpu_tui.session.event_stream import Saver
+from cpugpu_tui.session.saver import Saver
 from cpugpu_tui.store import Store, outbox
 from cpugpu_tui.store.outbox import Outbox
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
 from cpugpu_tui.session.endings import FRUITLESS_AGENTS, failed_by, given_up, late, require_torch, without_ceilings
-from cpugpu_tui.session.event_stream import OVERRUN_S, Deliver, EventStream, Saver, new_id
+from cpugpu_tui.session.event_stream import OVERRUN_S, Deliver, EventStream, new_id
 from cpugpu_tui.session.further_starts import FurtherStarts, drifting
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.request import out_of_time
 from cpugpu_tui.session.resume import Unfinished, require_environment
+from cpugpu_tui.session.saver import Saver
 from cpugpu_tui.transport.agent_output import Agent, AgentExited, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import LOAD_LIMIT_S
