@@ -65,6 +65,7 @@ def test_what_the_database_does_not_take_is_kept_in_another_one(cpugpu, tmp_path
     done = cpugpu.here("run", "matmul", "--size", "64,128", "--simulate", FAST, code=EXIT_UNFIT)
     (kept,) = aside.rglob("*.db")
     assert f"Kept in another database: `cpugpu-tui history --db {kept}`." in done.err
+    assert "retried" not in done.out
     run = json.loads(cpugpu.here("history", "--json", "--db", str(kept)).out)
     assert (run["status"], run["sizes"]) == ("done", [64, 128])
 

@@ -10,7 +10,7 @@ from cpugpu_tui.model import RECORDED
 from cpugpu_tui.model.quantities import count_of, factor, joined
 from cpugpu_tui.render.crossover_words import WITHIN_START, ends_text
 from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
-from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
+from cpugpu_tui.render.verdicts import all_marks, crowded_threads, mark_words
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.row import UNSAVED, Row
 from cpugpu_tui.state.state import RunState
@@ -56,6 +56,9 @@ TIMED_ONCE = (
 )
 
 
+WAITS = "the row is kept in memory, and saving is retried"
+
+
 class DetailScreen(Page):
     """One row; it follows the run, and stays as it was once another run without this row has begun, as in the demo."""
 
@@ -97,7 +100,7 @@ def detail_lines(
 ) -> list[Spans]:
     """Return the details of a row: verdict, where the time goes, what if, then each device."""
     typed = own_code_lines(run, row, width, glyphs)
-    unsaved = [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
+    unsaved = [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {WAITS}", width, "warn")
     # The device's part has the details.
     lacks_winner = row.is_starved and len(row.times) > 1
     starved = wrapped("No winner: threads waited for a free core.", width, "warn") if lacks_winner else []
