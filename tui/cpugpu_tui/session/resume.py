@@ -112,7 +112,7 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
     assert isinstance(started, model.RunStarted)
     is_cut = run.status != "done" and _goes_on(started)
     if run.status == "done" and started.plan.search is not None:
-        is_cut = bool(wide_brackets(folded(events)))
+        is_cut = bool(wide_brackets(folded(loaded)))  # with its end
     plan_cases = set(started.plan.cases) | set(left.cases)
     missing = any(case.key not in left.settled for case in plan_cases)
     return Unfinished(kept, run, cut, has_failed) if missing or is_cut else None
