@@ -59,6 +59,7 @@ def test_what_is_missing_is_measured_and_the_rest_told_again(cut_short):
 
 
 def test_its_table_is_that_of_the_whole_run(cut_short):
+    assert "\nResume: cpugpu-tui run --resume 1" in cut_short.here("show", code=0).out
     done = cut_short("run", "--resume", "1", code=0)
     sizes = [
         line.split()[0] for line in done.out.splitlines() if line.split() and line.split()[0] in ("64", "96", "128")

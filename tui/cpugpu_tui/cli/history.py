@@ -179,13 +179,15 @@ def show(given: opt.Given) -> None:
     from cpugpu_tui.state.folding import folded
 
     with reading(given.database, must_exist=True) as store:
-        events = store.load(store.find(given.run_name))
+        run_id = store.find(given.run_name)
+        events = store.load(run_id)
         state = folded(events)
         notice = None if given.json or not state.plan.is_of_two_codes else other_results(store, events)
+        is_interrupted = state.finished is None and store.summary(run_id).status == "interrupted"
     if not given.json:
         from cpugpu_tui.cli.output.tables import print_state
 
-        print_state(state, notice, in_full=given.explain)
+        print_state(state, notice, in_full=given.explain, is_interrupted=is_interrupted)
         return
     from cpugpu_tui.model import RunFinished
     from cpugpu_tui.transport.agent_output import encode

@@ -129,11 +129,12 @@ def _goes_on(started: model.RunStarted) -> bool:
     return has_starts or started.plan.search is not None
 
 
-def resume_command(state: RunState) -> str:
+def resume_command(state: RunState, *, is_interrupted: bool = False) -> str:
     """Return the command that goes on with a run of this machine that ended early; empty if none, see `unfinished`."""
     run = state.run
     is_early = state.status == "stopped" or (state.status == "done" and (state.skipped > 0 or wide_brackets(state)))
-    is_left = state.skipped or cut_cases(state)
+    is_early = is_early or is_interrupted
+    is_left = state.settled - state.skipped < len(state.rows) or cut_cases(state)
     if run is None or run.number is None or not is_early or run.plan.codes:
         return ""
     facts = run.environment

@@ -116,11 +116,12 @@ def state_text(state: RunState) -> str:
 
 def print_state(
     state: RunState, notice: str | None = None, is_saved: bool = True, out: Console | None = None, *,
-    in_full: bool = False, repeat: int = 1,
+    in_full: bool = False, repeat: int = 1, is_interrupted: bool = False,
 ) -> None:  # fmt: skip
     """Print heading, table and summary of a run, beside its recorded GPU if it has one. Arguments: see `summary`.
 
-    `repeat`: runs of the series that it ends, which one command repeats; 0 if others follow.
+    `repeat`: runs of the series that it ends, which one command repeats; 0 if others follow. `is_interrupted`: the
+    program that timed it has gone.
     """
     state = with_recorded(state)
     out = out or console()
@@ -139,7 +140,7 @@ def print_state(
     for line in summary(state, notice, is_saved, in_full=in_full):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
     if state.run is not None:
-        if is_saved and (resume := resume_command(state)):
+        if is_saved and (resume := resume_command(state, is_interrupted=is_interrupted)):
             print_lines(out, (f"Resume: {with_database(resume)}",))
         commands = repeat_commands(state.run, repeat) if repeat else ()
         print_lines(out, (f"Again: {command}" for command in commands))
