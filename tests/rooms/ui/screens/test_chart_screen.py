@@ -156,6 +156,9 @@ async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size)
             await reach_gap(pilot, session, case)
             await charted(pilot)
             await settled(pilot, lambda count=count: len(places(text_of(pilot, "#chart"))) == count)
+        assert "largest finished" not in text_of(pilot, "#chart")
+        await reach_gap(pilot, session, cases[4])
+        assert "largest finished" in text_of(pilot, "#chart"), "the one under the cursor has not finished"
         session.put(*(event for case in cases[4:] for event in (*timed(case), finished(case))))
         await finish(pilot, session)
         await pilot.press("home", "j")
@@ -166,11 +169,12 @@ async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size)
 
 
 async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(monkeypatch):
-    drawn: list[tuple[int, tuple[tuple[int, int], ...]]] = []
+    drawn = []
 
     def counted(state, sweep, width, height, glyphs, **named):
         changes = sweep_in(state.run, sweep).under(state.what_if).changes
-        drawn.append((state.run.settled, tuple((change.low, change.high) for change in changes)))
+        brackets, status = tuple((change.low, change.high) for change in changes), state.run.rows[state.cursor].status
+        drawn.append((state.run.settled, (brackets, status)))
         return chart.chart_lines(state, sweep, width, height, glyphs, **named)
 
     monkeypatch.setattr("cpugpu_tui.ui.chart.chart_lines", counted)

@@ -79,11 +79,12 @@ class ChartPane(StatePane):
         # The bracket is that of the answer, also while rows are in progress.
         between = self._between(state, row) if row is not None and run.settled and not self._alone else None
         marked = marked_row(run, row.case.sweep, state.cursor) if row is not None else None
-        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look, between)
+        # The marked row is the selected one, or the largest because that under the cursor has not finished.
+        chosen = row.case.key if row is not None and row is marked else ""
+        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, chosen, look, between)
         if key == self._key:
             return self._cached
         now_s = time.monotonic()
-        chosen = row.case.key if row is not None and row is marked else ""
         shown = (name, look, between or None, row and row.case.sweep, chosen)
         is_growing = state.situation.live and MANY_POINTS <= self._points < run.settled
         if is_growing and now_s < self._drawn_s + LEAST_S and self._drawn_as == shown:

@@ -157,10 +157,8 @@ class TimingsPane(Vertical):
     # ---------------------------------------------------------------- chart
 
     def _show_chart(self) -> None:
-        # A table that was filled again highlights its first row without telling.
-        state = self._state
-        cursor = state.cursor if state.cursor in state.run.rows else self.table.highlighted
-        self.chart.show_state(state._replace(cursor=cursor))
+        # The state learns the table's cursor later, where a table was filled or the cursor follows to a new row.
+        self.chart.show_state(self._state._replace(cursor=self.table.highlighted))
 
     def _may_have_chart(self) -> bool:
         screen = self.screen
