@@ -75,7 +75,12 @@ def test_the_size_and_the_device_are_passed_by_name(file):
     assert inputs.function(*inputs).shape == (3,)
 
 
-def test_a_function_of_a_package_takes_lets():
+def test_a_function_of_a_package_takes_lets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hive" / "inner").mkdir(parents=True)
+    (tmp_path / "hive" / "inner" / "comb.py").write_text("def cell(n): return n")
+    with pytest.raises(UsageError, match=r"Name the file that defines cell: hive/inner/comb\.py:cell\."):
+        made("hive.inner:cell")
     _, inputs = made("torch.nn.functional:softmax", ("input", "torch.ones(n)"), ("dim", "0"))
     assert inputs.function(*inputs).tolist() == [0.25] * 4
 

@@ -258,6 +258,8 @@ class TorchMachine:
 
     def explain(self, error: Exception | SystemExit, case: model.Case) -> CaseError:
         """Return the case's failure for an exception of torch or the workload."""
+        if isinstance(error, SystemExit):
+            return raised_by(error, case)  # whatever its text says
         text = first_line(error)
         if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
             return self._out_of_memory(case, on_gpu="CUDA" in text)

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,7 +19,15 @@ from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.workloads.containers import moved
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 from cpugpu_tui.workloads.own_files import described
-from cpugpu_tui.workloads.python_text import AS_ARGUMENTS, FUNCTION, INPUTS, NAMED, POSITIONAL, as_python_names
+from cpugpu_tui.workloads.python_text import (
+    AS_ARGUMENTS,
+    FUNCTION,
+    INPUTS,
+    NAMED,
+    POSITIONAL,
+    as_python_names,
+    functions_in,
+)
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import OwnCode
@@ -47,11 +55,14 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
         found: Any = _module_of_file(module) if path else importlib.import_module(module)
     except BaseException as error:  # noqa: BLE001 - a file may raise anything while it is imported, SystemExit included
         message, remedy = described(error, module, path)
-        file = f"{module.replace('.', '/')}.py"
-        if isinstance(error, ModuleNotFoundError) and path is None and os.path.exists(module):
-            remedy = f"{module} is here, but a file of Python ends in .py."
-        if isinstance(error, ModuleNotFoundError) and path is None and os.path.isfile(file):
-            remedy = f"To time the file, write {file}:{name}."
+        if isinstance(error, ModuleNotFoundError) and path is None:
+            folder = module.replace(".", "/")
+            if os.path.isfile(f"{folder}.py"):
+                remedy = f"To time the file, write {folder}.py:{name}."
+            elif os.path.isdir(folder):
+                remedy = f"{folder} is a folder. Name the file that defines {name}: {_file_of(folder, name)}:{name}."
+            elif os.path.exists(module):
+                remedy = f"{module} is here, but a file of Python ends in .py."
         raise UsageError(message, remedy) from None
     inputs = getattr(found, "inputs", None)
     for part in name.split("."):
@@ -61,6 +72,15 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
     if not callable(found):
         raise UsageError(f"{name!r} of {module} cannot be called: it is {type(found).__name__}.", "Name a function.")
     return found, inputs if callable(inputs) and inputs is not found else None
+
+
+def _file_of(folder: str, name: str) -> str:
+    """Return the file of a folder that defines a function, as far as the texts tell."""
+    for file in sorted(Path(folder).glob("*.py")):
+        with suppress(OSError):
+            if name in functions_in(file.read_bytes()):
+                return str(file)
+    return f"{folder}/FILE.py"
 
 
 def no_function(module: str, name: str, names: Iterable[str]) -> UsageError:

@@ -110,7 +110,7 @@ def takes_size(text: bytes, name: str, given: Container[str]) -> bool:
 
     `given` are the arguments that have a value.
     """
-    functions = _functions(text)
+    functions = functions_in(text)
     if name not in functions:
         return False
     arguments = functions[name].args
@@ -125,19 +125,26 @@ def takes_size(text: bytes, name: str, given: Container[str]) -> bool:
 
 def arguments_in(text: str, name: str) -> list[str] | None:
     """Return the arguments of a file's function; None if its text does not tell, or if it takes any."""
-    function = _functions(text).get(name)
-    if function is None or function.args.kwarg or function.decorator_list:  # a decorator may take other ones
+    function = functions_in(text).get(name)
+    # A decorator may take other ones.
+    if function is None or function.args.kwarg or getattr(function, "decorator_list", None):
         return None
     return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
 
 
-def _functions(text: str | bytes) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return the functions at the top of a file, by name; nothing if it is no Python."""
+def functions_in(text: str | bytes) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]:
+    """Return the functions at the top of a file, by name, also `f = lambda x: x`; nothing if it is no Python."""
     try:
         tree = parsed(text)
     except UsageError:
         return {}
-    return {each.name: each for each in tree if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda] = {}
+    for each in tree:
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found[each.name] = each
+        elif isinstance(each, ast.Assign) and isinstance(each.value, ast.Lambda):
+            found |= {name.id: each.value for name in each.targets if isinstance(name, ast.Name)}
+    return found
 
 
 def check_name(name: object) -> None:

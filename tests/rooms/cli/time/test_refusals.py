@@ -30,6 +30,7 @@ ROWS = {
     "one that neither function takes": "mine.py:f --let kk=1 --against new.py:f",
     "a misspelt argument": "kinds.py:scaled --let x=1 --let scael=2",
     "a parameter of a function without arguments": "kinds.py:none --let k=2",
+    "a parameter that a lambda does not take": "kinds.py:half --let k=2",
     "a parameter that the code does not use": f"'x @ x' {SETUP} --let k=2",
     "two other sides": "mine.py:f --rev first --against mine.py:f",
     "another side that is no Python": f"'x @ x' --against 'x +' {SETUP}",
@@ -63,6 +64,7 @@ ROWS = {
     "two codes through Slurm": f"mine.py:f --against new.py:f {SLURM}",
     "two interpreters through Slurm": f"mine.py:f --python a --python b {SLURM}",
     "a host without an interpreter": f"mine.py:f {HERE} --python /no/python",
+    "a name that only the other set-up makes": f"'x @ x' {SETUP} --against-setup 'y = 3'",
     "one of two that a host lacks": f"mine.py:f {HERE} --python {sys.executable} --python /no/python",
 }  # fmt: skip
 """What is wrong → the words after `time`."""
@@ -92,7 +94,7 @@ def f(x):
     "lacks.py": "import no_such_library\ndef f(n):\n    return n\n",
     "dirty.py": "open(__file__, 'a').write('#')\ndef f(n):\n    return n\n",
     "large.py": "import beside\ndef f(n):\n    return n\n",
-    "kinds.py": "def scaled(x, *, scale=1):\n    return x * scale\ndef none():\n    return 1\n",
+    "kinds.py": "def scaled(x, *, scale=1):\n    return x * scale\ndef none():\n    return 1\nhalf = lambda x: x / 2\n",
     "beside.py": "#" * 10_000_001,
     "slurm.toml": '[[hosts]]\nhost = "n1"\nlauncher = "srun"\ngpus = 1\ncpus = 2\n',
 }
