@@ -206,6 +206,9 @@ PLAIN = (
 )  # fmt: skip
 """Columns with the same text as in every other face."""
 
+INTERVAL_CELLS = 15
+"""Cells of an interval. One in brackets, `(0.0352–0.0480×)`, may lack the cell of its sign."""
+
 ROUND_RANGE = 0.1
 """Bars of rounds span ± 10 % about the device's median, so that a quiet machine draws a level line."""
 
@@ -271,7 +274,8 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
 
 def _cell(key: str, run: RunState, row: Row, glyphs: Glyphs, role: str) -> Spans:
     """Return a column's text in the signs of this terminal; missing values are dimmed."""
-    text = COLUMNS[key].text(run, row).replace("×)", ")")  # an interval in brackets would need another cell
+    text = COLUMNS[key].text(run, row)
+    text = text if len(text) <= INTERVAL_CELLS else text.replace("×)", ")")
     return ((spelled(text.replace(IMPOSSIBLE, f"{BAD} "), glyphs), "muted" if text == NONE else role),)
 
 

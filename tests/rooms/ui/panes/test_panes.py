@@ -69,11 +69,15 @@ ROWS: dict[str, tuple[RunState, int]] = {
 """A run, and the row that is looked at."""
 
 
-def test_what_a_row_shows():
+def test_what_a_row_shows(monkeypatch):
     """Cells without a number are dashes; they are left out."""
     told = {name: " | ".join(f"{key} {text.strip()}" for key, text in cells_of(run, index).items()
                              if text.strip() not in ("", "–")) for name, (run, index) in ROWS.items()}  # fmt: skip
     assert_golden("frames/rows", paragraphs(told))
+    monkeypatch.setattr(RunState, "starts", 2)
+    for interval, shown in (("0.233–0.287×", "(0.233–0.287×)"), ("0.0352–0.0480×", "(0.0352–0.0480)")):
+        monkeypatch.setattr("cpugpu_tui.render.columns.interval_text", lambda _, interval=interval: interval)
+        assert cells_of(run_of(*rounds(FIRST, 1_000, 20_000), finished(FIRST)))["plus_minus"] == shown
 
 
 def test_a_mismatch_shows_no_time_and_one_device_alone_nothing_that_compares():

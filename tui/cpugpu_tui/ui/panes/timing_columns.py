@@ -19,7 +19,7 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import Order
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.timing_table import Column
-from cpugpu_tui.ui.rows import name_widths, varying_of
+from cpugpu_tui.ui.rows import INTERVAL_CELLS, name_widths, varying_of
 
 PADDING = 2
 """Cells of padding per column."""
@@ -32,7 +32,7 @@ FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 6, 9, 41
 
 NUMBERS = {Key.CPU: TIME_WIDTH, Key.GPU: TIME_WIDTH, Key.SPEEDUP: 7}
 """Columns that are always shown."""
-JUDGED = {Key.PLUS_MINUS: 15, Key.VERDICT: 10}
+JUDGED = {Key.PLUS_MINUS: INTERVAL_CELLS, Key.VERDICT: 10}
 """Interval and winner, `(0.0352–0.0480)` and `✗ mismatch`. With 16, 120 columns had no room for kernel times."""
 LIMITED, COPIES, PAPER, KERNELS = {Key.LIMIT: 13}, {Key.MOVED: 11}, {Key.WRITTEN: 13}, {Key.KERNEL: 12}
 RATES, ENERGIES, TAILS = (
