@@ -4,6 +4,8 @@ import json
 import re
 import signal
 import sys
+import time
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -11,6 +13,8 @@ from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.cli.running import modes
+from cpugpu_tui.compare import in_turn
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import DUET, CaseFinished, RunFinished, RunStarted
 
@@ -120,13 +124,19 @@ def test_equal_cases_are_the_same_and_one_that_kills_its_agent_is_said_once_and_
 
 
 @pytest.mark.usefixtures("agents_here")
-def test_max_seconds_ends_it_after_a_pair(cpugpu, both):
-    limits = ("--max-seconds", "0.01", "--band", "latency=4%")
+def test_max_seconds_ends_it_before_a_pair_that_would_end_too_late(cpugpu, both, monkeypatch):
+    begun, run_pair = [], in_turn._run_pair
+    late = SimpleNamespace(monotonic=lambda: time.monotonic() + 60 * len(begun), sleep=time.sleep)
+    monkeypatch.setattr(in_turn, "time", late)
+    monkeypatch.setattr(in_turn, "_run_pair", lambda *given: begun.append(given) or run_pair(*given))
+    limits = ("--max-seconds", "100", "--band", "latency=4%")
     told = comparison(cpugpu.here(*RUN, "--simulate", SIMULATED, *both, *limits, "--json"))
     assert set(words_of(told).values()) == {"TOO FEW RUNS"}
     assert told["duet"]["pairs"] == 1  # type: ignore[index]
     assert told["bands"] == {"latency": 0.04, "device": 0.005}
     assert "Allow more time with --max-seconds." in cpugpu.here("compare", "1", "2", code=EXIT_OK).out
+    in_22_s = in_turn.Played((), Series("", ()), pairs=1, visits_s=2.0, start_up_s=20.0)
+    assert in_22_s.text.endswith("5 pairs need about --max-seconds 110.")
 
 
 def test_max_seconds_is_obeyed_while_the_agents_start(cpugpu, tmp_path, words):

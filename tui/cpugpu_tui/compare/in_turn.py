@@ -121,6 +121,7 @@ class Played:
     """All other time: starting agents, preparing cases, warm-up."""
     pairs: int = 0
     """Pairs of agents, also those that were stopped."""
+    pair_s: float = 0.0  # of the last one, once its agents had started
     failed: set[str] = field(default_factory=set)
     """Keys of cases that failed on a side."""
     clocks: tuple[EventClock, ...] = ()
@@ -158,7 +159,10 @@ class Played:
     def text(self) -> str:
         """How long it took, in a sentence."""
         agents = count_of(self.pairs, "pair of agents", "pairs of agents")
-        return f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
+        took = f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
+        enough_s = (self.visits_s + self.start_up_s) * compare.FIRST_LOOK / max(self.pairs, 1)
+        is_enough = self.is_over or self.pairs >= compare.FIRST_LOOK
+        return took + ("" if is_enough else f" {compare.FIRST_LOOK} pairs need about --max-seconds {enough_s:.0f}.")
 
     @property
     def data(self) -> dict[str, Any]:
@@ -230,17 +234,19 @@ def play(
             ]  # fmt: skip
             duet = Duet(sessions, plan.cases, is_flipped=played.pairs % 2 == 1)
             with face.pair(number, plan, duet, agents) as live:
-                is_ready = _await_agents(duet, agents, ends_s)
+                is_ready = _await_agents(duet, agents, ends_s - played.pair_s)
+                began_pair_s = time.monotonic()
                 events, ended = _run_pair(duet, agents, live) if is_ready else ([], ())
             if not is_ready:
                 _end_late(played, plan, request, face)
                 break
+            played.pair_s = time.monotonic() - began_pair_s
             _add_pair(played, duet, plan, sides, events, ended, face)
             if outbox is not None:
                 played.take_numbers(outbox)
             played.start_up_s = time.monotonic() - started_s - played.visits_s
             face.look(played)
-            if time.monotonic() >= ends_s:
+            if time.monotonic() >= ends_s - played.pair_s:  # on busy cores a limit of 20 s let 38 s pass
                 break
             left = _open(played, plan, number)
             cases = tuple(case for case in plan.cases if case.key in left)
