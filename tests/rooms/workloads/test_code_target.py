@@ -98,12 +98,15 @@ def test_what_cannot_be_called_is_named(tmp_path, function, named):
 
 
 def test_a_misspelt_argument_is_named_and_a_name_that_other_code_uses_is_not(file):
-    with pytest.raises(UsageError, match=r"weighted has no argument scael\. Did you mean scale\?"):
+    with pytest.raises(UsageError, match=r"weighted takes no argument scael\. Did you mean 'scale'\?"):
         made(f"{file}:weighted", ("scael", "3.0"))
     file.write_text(f"{FILE}\ndef free(w, scale=1.0, **more):\n    return w * more['scael']\n")
     made(f"{file}:free", ("scael", "3.0"), ("w", "torch.ones(n)"))
     made(f"{file}:weighted", ("scal", "3.0"), ("scale", "scal * 2"))
     made(f"{file}:weighted", ("k", "3.0"))
+    file.write_text(f"{FILE}\nimport functools\ntwice = functools.partial(weighted, scale=2.0)\n")
+    with pytest.raises(UsageError, match=r"twice takes no argument k\. It takes x, w, scale\."):
+        CodeWorkload(own_code(f"{file}:twice", lets=(("k", "3.0"),)), is_alone=True)
 
 
 @pytest.mark.parametrize(

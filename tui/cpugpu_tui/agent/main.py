@@ -276,7 +276,7 @@ def work(
                 raise code_not_typed()
             others, watch = frozenset(children()), Stopwatch()
             with importing_told(plan.codes, emit):
-                register(plan.codes)
+                register(plan.codes, is_alone=not plan.is_of_two_codes)
             machine = _machine(plan, environment, emit, control)
             emit(model.DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()

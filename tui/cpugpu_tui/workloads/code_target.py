@@ -121,12 +121,12 @@ def _add_to_path(folder: Path) -> None:
 
 
 def call_of(
-    target: str, function: Any, inputs: Any, lets: tuple[str, ...], used: Set[str]
+    target: str, function: Any, inputs: Any, lets: tuple[str, ...], used: Set[str], *, is_alone: bool = False
 ) -> tuple[str, tuple[str, ...]]:
     """Return the statement that calls a function, and the lines of setup that it needs.
 
     Arguments are, in this order: `--let` values, `n`, `device`, what `inputs(n)` returns, and the defaults. The setup
-    needs the names that are `used`.
+    needs the names that are `used`. `is_alone`: no other code is timed that may take one of `lets`.
 
     Raises:
         UsageError: an argument has no value, or its name is misspelt.
@@ -137,15 +137,16 @@ def call_of(
     except (TypeError, ValueError):  # a function written in C
         if inputs is None:
             return f"{FUNCTION}({', '.join(f'{name}={name}' for name in lets)})", ()
-        parameters = []
+        parameters, is_alone = [], False
     ordinary = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     known = {*lets, "n", "device"}
     own = {each.name for each in ordinary}
     others = sorted({*lets} - own - used)
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
     for name in others if not takes_any else ():  # one unlike any may belong to the other code of a comparison
-        if near := get_close_matches(name, sorted(own - known), 1):
-            raise UsageError(f"{target} has no argument {name}.", f"Did you mean {near[0]}?")
+        if is_alone or get_close_matches(name, sorted(own - known), 1):
+            takes = f"It takes {', '.join(each.name for each in ordinary)}." if own else f"Remove --let {name}."
+            raise UsageError(f"{target} takes no argument {name}.", did_you_mean(name, sorted(own - known), takes, 0.6))
     passed = [each.name if each.kind is each.POSITIONAL_ONLY else f"{each.name}={each.name}"
               for each in ordinary if each.name in known]  # fmt: skip
     passed += [f"{name}={name}" for name in others if takes_any]

@@ -143,7 +143,7 @@ class CodeWorkload(Workload):
 
     compiles = True
 
-    def __init__(self, code: OwnCode) -> None:
+    def __init__(self, code: OwnCode, *, is_alone: bool = False) -> None:
         self.code = code
         self.name = code.name
         self._given: dict[str, Any] = {}
@@ -160,7 +160,7 @@ class CodeWorkload(Workload):
             names = (*(name for name, _ in code.lets), *own.values)
             parts = compiled(code)
             used = all_names(parts.setup, parts.lets)
-            statement, setup = call_of(code.statement, function, inputs, names, used)
+            statement, setup = call_of(code.statement, function, inputs, names, used, is_alone=is_alone)
             code = replace(code, statement=statement, setup=(*code.setup, *setup))
             self._given = {FUNCTION: function, INPUTS: inputs, AS_ARGUMENTS: as_arguments}
         self._compiled = compiled(replace(code, target=()))

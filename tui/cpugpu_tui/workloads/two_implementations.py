@@ -102,9 +102,9 @@ def leaves(result: Any) -> list[Any]:
     return [leaf for each in result for leaf in leaves(each)] if isinstance(result, (list, tuple)) else [result]
 
 
-def register(codes: tuple[OwnCode, ...]) -> None:
-    """Make workloads of typed code, in this process."""
+def register(codes: tuple[OwnCode, ...], *, is_alone: bool = False) -> None:
+    """Make workloads of typed code, in this process. `is_alone`: it is not compared with other code."""
     for code in codes:
-        kind = CommandWorkload if code.argv else TwoImplementations if code.sides else CodeWorkload
-        REGISTRY[code.name] = kind(code)
+        kind = CommandWorkload if code.argv else TwoImplementations if code.sides else None
+        REGISTRY[code.name] = kind(code) if kind is not None else CodeWorkload(code, is_alone=is_alone)
         SOURCES[code.name] = "typed code"
