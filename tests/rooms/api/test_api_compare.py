@@ -121,7 +121,7 @@ def test_a_time_limit_that_leaves_no_verdict_says_so(compared):
 @pytest.mark.usefixtures("agents_here")
 def test_a_notebook_has_a_progress_line_of_each_pair_and_a_pipe_has_none(compared, monkeypatch):
     _, cpugpu, painted = compared
-    assert re.search(r"1 of 2 cases - pair 3 of at most 10 - .*(x @ x|torch\.mm\(x, x\)) 2,048", painted)
+    assert re.search(r"1 of 2 cases done - pair 3 of at most 10 - .*(x @ x|torch\.mm\(x, x\)) 2,048", painted)
     assert painted.endswith("\r" + " " * 80 + "\r")
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     monkeypatch.setenv("CPUGPU_DB", str(cpugpu.database))

@@ -21,8 +21,9 @@ def most_cases_of(run: RunState) -> int:
 
 
 def done_text(run: RunState) -> str:
-    """Return `3 of 8 cases`, during a search `3 of at most 20 cases`, and at the end `14 cases`.
+    """Return `3 of 8 cases done`, during a search `3 of at most 20 cases done`, and at the end `14 cases`.
 
+    Sizes take turns: `2 of at most 20 cases` stood above six rows with a winner, whose further rounds were to come.
     Cases that the end of the run skipped do not count: a survey stopped after 12 of 128 was called `128 cases`.
     """
     if _is_over(run):
@@ -31,8 +32,8 @@ def done_text(run: RunState) -> str:
         return f"{done} case{'' if len(run.rows) == 1 else 's'}"
     most = most_cases_of(run)
     if run.plan.search is not None:
-        return f"{run.settled} of at most {most} cases"
-    return f"{run.settled} of {most} case{'' if most == 1 else 's'}"
+        return f"{run.settled} of at most {most} cases done"
+    return f"{run.settled} of {most} case{'' if most == 1 else 's'} done"
 
 
 def left_text(run: RunState, seconds_left: float | None) -> str:

@@ -200,7 +200,7 @@ def test_between_two_cases_the_status_ends_in_no_dot():
     run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])).apply(
         Progressed(case="", device="", phase="gap")
     )
-    assert plain(status_line(state_of(run), 60, UNICODE)).partition("torch")[0].rstrip().endswith("cases")
+    assert plain(status_line(state_of(run), 60, UNICODE)).partition("torch")[0].rstrip().endswith("cases done")
 
 
 @given(st.integers(10, 300), st.text(max_size=80))
