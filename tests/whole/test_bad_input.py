@@ -156,19 +156,14 @@ def unusable_place(kind, folder):
     return diary
 
 
-@pytest.mark.parametrize("named", ["--db", "CPUGPU_DB"])
 @pytest.mark.parametrize(
     "kind",
     ["missing folder", "a file where the folder should be", "a folder", "another file", "a folder that takes no files"],
 )
-def test_without_a_history_the_run_goes_on_says_so_and_exits_4(cpugpu, tmp_path, kind, named):
+def test_without_a_history_the_run_goes_on_says_so_and_exits_4(cpugpu, tmp_path, kind):
     place = unusable_place(kind, tmp_path)
     before = place.read_bytes() if place.is_file() else None
-    if named == "--db":
-        done = cpugpu.here(*RUN, "--size", "64", "--db", place)
-    else:
-        cpugpu.database = place
-        done = cpugpu.here(*RUN, "--size", "64")
+    done = cpugpu.here(*RUN, "--size", "64", "--db", place)
     assert done.code == EXIT_UNFIT
     assert done.err.startswith("Not saved: ")
     (said,) = [line for line in done.out.splitlines() if line.startswith("Not saved")]

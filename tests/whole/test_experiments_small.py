@@ -2,7 +2,7 @@
 
 import pytest
 
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import EpochFinished
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.workloads import PRESETS
@@ -41,9 +41,3 @@ def test_a_folder_without_digits_fails_its_cases_and_says_which_file(cpugpu, tmp
     assert len(failures) == 8
     assert all("train-images-idx3-ubyte" in event.message for event in failures)
     assert all("--mnist" in event.remedy for event in failures)
-
-
-@pytest.mark.parametrize("scale", ["tiny", ""])
-def test_an_unknown_scale_is_refused(cpugpu, scale):
-    done = cpugpu("run", "quick", "--scale", scale, code=EXIT_USAGE)
-    assert "full or small" in done.err

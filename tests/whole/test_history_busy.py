@@ -37,6 +37,7 @@ def test_whatever_runs_says_in_the_end_that_it_is_not_saved(nowhere, words):
     assert str(nowhere.database.parent) in said
     assert "--db" in said
     assert "Traceback" not in done.err
+    assert "simulated CPU" in done.out or words[0] == "fleet", "what was timed is shown"
     if words[0] == "run":
         cases = 4 if "--repeat" in words else 2
         assert f" {cases} cases " in said

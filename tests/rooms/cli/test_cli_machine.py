@@ -55,12 +55,6 @@ def test_without_a_gpu_the_card_says_why_and_asked_for_one_it_fails_without_a_ca
     assert done.err.startswith("cpugpu-tui: ")
 
 
-def test_without_a_history_it_measures_shows_and_says_so(cpugpu):
-    done = cpugpu.here(*SIMULATED, "--db", cpugpu.database.parent / "typo" / "results.db", code=EXIT_UNFIT)
-    assert "simulated CPU" in done.out
-    assert done.err.startswith("Not saved: ")
-
-
 def test_the_calibration_is_not_in_the_history_but_the_next_run_has_it(cpugpu):
     cpugpu.here(*SIMULATED, "--measure")
     cpugpu.here("run", "--simulate", "default", "--size", "64", "--rounds", "5")

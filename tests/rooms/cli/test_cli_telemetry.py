@@ -171,22 +171,12 @@ def test_without_a_gpu_the_host_is_read_the_cause_is_said_and_it_is_no_error(cpu
 
 
 BAD_OPTIONS = {
-    "too often": ("--interval", "0.05"),
-    "no time": ("--interval", "0"),
-    "backwards": ("--interval", "-1"),
     "no number": ("--interval", "nan"),
     "for ever": ("--interval", "inf"),
-    "none": ("--count", "0"),
     "replay and record": ("--replay", FAKE_TRACE, "--record", "x"),
     "replay and simulate": ("--replay", FAKE_TRACE, "--simulate", "default"),
     "record to nothing": ("--record", ""),
     "replay of nothing": ("--replay", ""),
-    "a device": ("--record", "/dev/full"),
-    "a folder": ("--record", "/tmp"),
-    "no such trace": ("--replay", "/nowhere/a.ndjson"),
-    "no trace": ("--replay", __file__),
-    "no such machine": ("--simulate", "moon=1"),
-    "a file that exists": ("--record", __file__),
 }
 
 
@@ -194,7 +184,7 @@ BAD_OPTIONS = {
 def test_wrong_options_are_one_line_and_with_json_an_object(cpugpu, options, words):
     done = cpugpu.here("telemetry", *options)
     assert (done.code, done.out) == (EXIT_USAGE, "")
-    words(done.err.replace(__file__, "FILE"))
+    words(done.err)
     line_of = cpugpu.here("telemetry", "--json", *options)
     (line,) = line_of.objects
     assert (line_of.code, line["event"], line["exit_code"]) == (EXIT_USAGE, "Error", EXIT_USAGE)

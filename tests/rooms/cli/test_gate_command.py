@@ -128,24 +128,7 @@ def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ("compare", "1", "2"),
-        ("compare", "1", "99"),
-        ("compare", "nothing.db:1"),
-        ("baseline", "12", "1"),
-        ("baseline", "other"),
-        ("gate", "--baseline", "none"),
-        ("gate", "--new", "1", "matmul"),
-        ("gate", "--new", "1", "--junit", "x.xml", "--summary", "./x.xml"),
-        ("gate", "--max-slowdown", "0.05"),
-        ("gate", "--max-slowdown", "-5%"),
-        ("gate", "--max-slowdown", "launch=5%"),
-        ("compare", "1", "latest", "--band", "2"),
-        ("gate", "--junit", "/nowhere/at/all.xml"),
-        ("gate", "--summary", "/"),
-    ],
-    ids=" ".join,
+    "arguments", [("compare", "1", "2"), ("baseline", "12", "1"), ("gate", "--new", "1", "matmul")], ids=" ".join
 )
 def test_wrong_arguments_are_one_line_and_exit_code_2(based, arguments, words):
     done = based.here(*arguments, code=EXIT_USAGE)

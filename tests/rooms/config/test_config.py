@@ -95,8 +95,6 @@ def test_every_key_is_read_and_paths_are_the_files_own(write):
         pytest.param('theme = "slate"\n\n[presets.quick]\nworkload = "matmul"\nsizes = 1\n', 3, id="name of a preset"),
         pytest.param('[presets."a b"]\nworkload = "matmul"\nsizes = 1\n', 1, id="blank in a name"),
         pytest.param('"\\u001b[31m" = 1\n', None, id="escape sequence as key"),
-        pytest.param("[keys]\nrun = []\n", 2, id="no key"),
-        pytest.param('[keys]\nrun = ""\n', 2, id="empty key"),
         pytest.param("case_timeout = 1e400\n", 1, id="infinite number"),
         pytest.param("presets.a = 3\n", 1, id="number for a preset"),
     ],

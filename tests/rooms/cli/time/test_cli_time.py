@@ -66,11 +66,9 @@ def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu):
 @pytest.mark.parametrize(
     ("words", "code", "named"),
     [
-        (("x @", "--n", "64"), EXIT_USAGE, "x @"),
         (("", "--n", "64"), EXIT_USAGE, "The statement is empty. Give one"),
         (("own.py:", "--n", "64"), EXIT_USAGE, "Write own.py:FUNCTION."),
         (("x @ x", "-s", "x = torch.rand(n, n)"), EXIT_USAGE, "--n"),
-        (("x", "--let", "3", "--n", "4"), EXIT_USAGE, "'3'"),
         (("x.T", "-s", "x = torch.rand(n, n)", "--n", "64"), EXIT_CASES_FAILED, "view"),
         (("x + y", "-s", "x = torch.rand(n)", "--n", "64"), EXIT_CASES_FAILED, "'y'"),
         (("exit(7)", "-s", "x = torch.rand(n)", "--n", "64"), EXIT_CASES_FAILED, "7"),
