@@ -1,6 +1,7 @@
 """A search reports beside its answer that --max-seconds ended it; a search that finished does not."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from tests.helpers.app.chart_runs import timed
@@ -26,18 +27,18 @@ def ended(request, **how):
     return folded(events_of(request, **how))
 
 
-def events_of(request, *, skipped=0, chosen=(), status="done", took_s=4.5):
-    """A search over its coarse grid and these sizes, whose last `skipped` cases were not reached."""
+def events_of(request, *, skipped=0, chosen=(), status="done", took_s=4.5, idle_s=0):
+    """A search over its coarse grid and these sizes, whose last `skipped` cases were not reached, resumed later."""
     plan = build_plan(request)
     further = tuple(Case("matmul", size, variant=plan.cases[0].variant) for size in chosen)
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": hostname()}, number=1)
     events = [started, DevicesFound(devices=DEVICES), CasesChosen(cases=further)]
     cases = [*plan.cases, *further]
     for case in cases[: len(cases) - skipped]:
-        events += [*timed(case), CaseFinished(case=case.key)]
+        events += [replace(event, wall_ns=idle_s * 10**9) for event in (*timed(case), CaseFinished(case=case.key))]
     for case in cases[len(cases) - skipped :]:
         events.append(CaseFailed(case=case.key, kind="skipped", message="Not reached within the time."))
-    return (*events, RunFinished(status=status, wall_ns=int(took_s * 1e9)))
+    return (*events, RunFinished(status=status, wall_ns=int((idle_s + took_s) * 1e9)))
 
 
 def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):
@@ -47,10 +48,10 @@ def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):
     assert lines.index(cut_short(state)) > lines.index(answer_lines(state)[0]) == 0
 
 
-@pytest.mark.parametrize(("took_s", "goes_on"), [(4.5, True), (3.0, False)])
-def test_a_search_that_time_cut_short_can_go_on(store, took_s, goes_on):
+@pytest.mark.parametrize(("took_s", "idle_s", "goes_on"), [(4.5, 0, True), (3.0, 0, False), (3.0, 60, False)])
+def test_a_search_that_time_cut_short_can_go_on(store, took_s, idle_s, goes_on):
     """It was called complete, and offered no command, if all sizes that it had chosen were timed."""
-    events = events_of(LIMITED, took_s=took_s)
+    events = events_of(LIMITED, took_s=took_s, idle_s=idle_s)
     assert ("Resume: cpugpu-tui run --resume 1" in state_text(folded(events))) is goes_on
     store.import_run(events)
     with nullcontext() if goes_on else pytest.raises(UsageError):

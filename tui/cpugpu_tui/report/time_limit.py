@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from cpugpu_tui import model
@@ -43,8 +44,16 @@ def wide_brackets(run: RunState) -> tuple[WideBracket, ...]:
 
 
 def _reached_limit(run: RunState, search: model.Search) -> bool:
-    """Whether a finished run took about as long as it was allowed to. A search also ends when its sizes are decided."""
+    """Whether a finished run took about as long as it was allowed to. A search also ends when its sizes are decided.
+
+    Of a resumed run only the last part counts. One that was resumed within its limit looks like a single part.
+    """
     limits = [each for each in (run.plan.max_seconds, search.limit_s) if each is not None]
     if not limits or run.run is None or run.finished is None:
         return False
-    return run.finished.wall_ns - run.run.wall_ns >= LIMIT_REACHED * 1e9 * min(limits)
+    limit_ns, begun_ns = 1e9 * min(limits), run.run.wall_ns
+    starts_ns = sorted(row.started.wall_ns for row in run.rows.values() if row.started is not None)
+    for before_ns, start_ns in pairwise((begun_ns, *starts_ns)):
+        if start_ns - before_ns > limit_ns:  # no case takes longer, so the run was resumed
+            begun_ns = start_ns
+    return run.finished.wall_ns - begun_ns >= LIMIT_REACHED * limit_ns
