@@ -30,9 +30,11 @@ SQUARE = {"x": lambda n: torch.rand(n, n)}
 
 
 @pytest.fixture(scope="module")
-def searched():
+def searched(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         start_in_threads(patch)
+        # A person's own history may have peak rates, which add a column.
+        patch.setenv("CPUGPU_DB", str(tmp_path_factory.mktemp("api") / "none.db"))
         return crossover(STATEMENT, "16:2048", **PRODUCT)
 
 
