@@ -49,6 +49,7 @@ def test_it_is_a_whole_real_session_with_all_that_the_app_shows(whole):
         assert any(row.status == "ok" for row in rows)
         # What did not fit into its time says so, as it did then.
         assert all(row.status in ("ok", "skipped") and "damaged" not in row.marks for row in rows)
+        assert not any(row.is_cut for row in rows), "of two devices the slower one decides how many rounds there are"
         assert {found.device for found in run.started.plan.ceilings} == {"cpu", "cuda:0"}
         assert sum(isinstance(event, TelemetryRead) and bool(event.gpus) for event in run.events) >= 8
 

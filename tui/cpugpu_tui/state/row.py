@@ -82,9 +82,10 @@ class Row:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it ended with fewer rounds than its calls allow, by a stop or the time limit."""
-        known = [(times, times.calibrated) for times in self.times.values() if times.calibrated is not None]
-        return self.status == "ok" and any(len(times.round_ns) < sizes.rounds for times, sizes in known)
+        """Whether a stop or the time limit ended it before the rounds of its slowest device: others end with that."""
+        known = [times for times in self.times.values() if times.calibrated is not None]
+        least = min((times.calibrated.rounds for times in known if times.calibrated), default=0)
+        return self.status == "ok" and any(len(times.round_ns) < least for times in known)
 
     @property
     def starts(self) -> int:
