@@ -101,18 +101,8 @@ def test_nothing_is_written_where_nothing_shall_be_saved(cpugpu):
     done = cpugpu.here(*run, code=EXIT_OK)
     assert "limited by" in done.out
     assert "--measure" not in done.out
-    duet = (
-        "time",
-        "x @ x",
-        "--against",
-        "x @ x",
-        "--setup",
-        "x = torch.rand(n, n)",
-        "--n",
-        "64",
-        *RUN[1:],
-        "--no-save",
-    )
+    code = ("x @ x", "--against", "x @ x", "--setup", "x = torch.rand(n, n)")
+    duet = ("time", *code, "--n", "64", *RUN[1:], "--no-save")
     fleet = ("fleet", *run, "-w", "n1", "--launcher", "local", "--python", sys.executable)
     for each in ((*duet, "--no-save", "--max-seconds", "0.01"), fleet):
         plans = [told["plan"] for told in cpugpu.here(*each, "--json").objects if told["event"] == "RunStarted"]

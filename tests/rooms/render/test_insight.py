@@ -90,14 +90,8 @@ def test_the_row_of_a_large_product_says_everything_by_itself():
 
 def test_the_detail_says_it_in_words():
     said = text(h200())
-    for fact in (
-        "2.45×",
-        "limited by compute:",
-        "2 kernels, warm, 38.6 ms",
-        "1,980 MHz",
-        "53.2×",
-        "2,700 TFLOP/s, 52.9×",
-    ):
+    kernels = ("2 kernels, warm, 38.6 ms", "1,980 MHz")
+    for fact in ("2.45×", "limited by compute:", *kernels, "53.2×", "2,700 TFLOP/s, 52.9×"):
         assert fact in said
 
 
@@ -131,16 +125,10 @@ def test_a_training_shows_its_epochs_and_small_scale_says_so(words):
     for epoch in (1, 2):
         run = run.apply(
             model.EpochFinished(
-                case=LARGE.key,
-                device="cuda:0",
-                epoch=epoch,
-                epochs=2,
-                loss=0.5 / epoch,
-                accuracy=0.984 if epoch == 2 else None,
-                elapsed_ns=1.8e9,
-                steps=1875,
+                case=LARGE.key, device="cuda:0", epoch=epoch, epochs=2, loss=0.5 / epoch,
+                accuracy=0.984 if epoch == 2 else None, elapsed_ns=1.8e9, steps=1875,
             )
-        )
+        )  # fmt: skip
     said = text(run)
     assert "training: 960 " in said
     assert "s an epoch" in said

@@ -136,11 +136,6 @@ async def test_in_a_demo_while_it_plays_and_after():
 # ------------------------------------------------------------------ what it says
 
 
-async def test_lists_take_k_so_claims_are_on_another_key():
-    async with opened(size=(200, 60)) as pilot:
-        await settled(pilot, lambda: ("K", "Claims") in footer(pilot))
-
-
 async def test_a_notice_ends_with_its_screen_or_the_next_key():
     async with app_with_history() as pilot:
         pilot.app.change(request=PlanRequest(simulation=Simulation()))

@@ -8,19 +8,8 @@ from tests.helpers.app.looking import screen_lines
 from cpugpu_tui.model import CaseFinished
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 
-WAY = [
-    (80, 24),
-    (200, 60),
-    (60, 16),
-    (120, 40),
-    (59, 15),
-    (200, 60),
-    (80, 24),
-    (160, 20),
-    (100, 30),
-    (300, 100),
-    (20, 5),
-]
+WAY = [(80, 24), (200, 60), (60, 16), (120, 40), (59, 15), (200, 60), (80, 24), (160, 20), (100, 30), (300, 100),
+       (20, 5)]  # fmt: skip
 PANES = ("status", "workload", "timings", "chart", "answer", "telemetry", "keys")
 
 

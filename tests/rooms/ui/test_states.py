@@ -11,8 +11,8 @@ The names are those of the list in the design of the interface; `pytest -k no-dr
   `case-timeout`, `longer-than-budget`, `throttled-row`, `simulated-without-gpu`; `unsupported-dtype` as torch says it;
 - of the history, with real files: `database-not-writable`, `database-read-only`, `newer-database`,
   `damaged-database`, `foreign-database`;
-- before the app opens, or as it does, in test_states_outside.py: `broken-theme`, `unknown-theme`, `broken-config`,
-  `broken-workload-file`, `too-small`, `term-dumb`, `no-utf8`, `sixteen-colours`, `no-color`.
+- before the app opens, or as it does, in test_states_outside.py: `broken-theme`, `broken-config`,
+  `term-dumb`, `no-utf8`, `sixteen-colours`, `no-color`.
 """
 
 import re

@@ -148,25 +148,6 @@ async def test_rows_can_be_removed_and_ordered_under_a_cursor_that_stays():
 # ------------------------------------------------------------------ cursor
 
 
-async def press(pilot, *keys):
-    await pilot.press(*keys)
-    table = pilot.app.query_one(TimingTable)
-    return table.highlighted
-
-
-async def test_keys_move_the_cursor():
-    app = TableApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        assert await press(pilot, "j", "j") == "row2"
-        assert await press(pilot, "k") == "row1"
-        assert await press(pilot, "G") == "row29"
-        assert await press(pilot, "home") == "row0"
-        assert await press(pilot, "end") == "row29"
-        assert await press(pilot, "home") == "row0"
-        assert await press(pilot, "down", "enter") == "row1"
-        assert app.chosen == ["row1"]
-
-
 async def test_cursor_follows_the_run_also_to_a_row_that_is_still_to_come_or_goes():
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -240,7 +221,7 @@ async def test_a_row_more_lays_nothing_out_again_and_can_be_scrolled_to(monkeypa
             app.table.upsert("last", {"case": "last"})
             await pilot.pause()
             assert not layouts
-        await press(pilot, "end")
+        await pilot.press("end")
         assert app.line(app.table.size.height - 1).strip().startswith("last")
         for n in range(29):
             app.table.remove_row(f"row{n}")

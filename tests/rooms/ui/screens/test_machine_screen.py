@@ -9,19 +9,9 @@ from cpugpu_tui.ui.screens.machine import MachineScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
 CPU = Ceilings(
-    "cpu",
-    "Xeon 8480",
-    None,
-    "box",
-    "2.11.0+cu130",
-    0,
-    16,
-    {"float32": 1.35e12},
-    {"float32": 4096},
-    1e11,
-    1 << 30,
+    "cpu", "Xeon 8480", None, "box", "2.11.0+cu130", 0, 16, {"float32": 1.35e12}, {"float32": 4096}, 1e11, 1 << 30,
     1.3e3,
-)
+)  # fmt: skip
 GPU = Ceilings(
     "cuda:0", "NVIDIA H200", "GPU-1", "box", "2.11.0+cu130", 0, 16, {"float32": 5.1e13}, {"float32": 8192}, 4.29e12,
     1 << 30, 10_500.0, 8_400.0, 21_000.0, {"h2d_pageable": Line(11e3, 7e9), "h2d_pinned": Line(9.5e3, 5.5e10)},

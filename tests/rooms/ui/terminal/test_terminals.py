@@ -69,19 +69,8 @@ def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(tmp_path, en
 def test_the_app_inside_tmux(tmp_path):
     """Uses a separate tmux server, which ends with its only window."""
     inside = f"{sys.executable} {REAL_APP} {tmp_path} 0"
-    command = [
-        "tmux",
-        "-S",
-        str(tmp_path / "socket"),
-        "-f",
-        "/dev/null",
-        "new-session",
-        "-x",
-        "120",
-        "-y",
-        "40",
-        inside,
-    ]
+    socket = str(tmp_path / "socket")
+    command = ["tmux", "-S", socket, "-f", "/dev/null", "new-session", "-x", "120", "-y", "40", inside]
     with PtyApp(command, env={"COLORTERM": None}) as app:
         app.until_text("ready")
         app.send("r")
