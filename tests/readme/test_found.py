@@ -31,19 +31,13 @@ def sweeps(monkeypatch):
 @pytest.mark.parametrize(
     ("letters", "published", "agrees"),
     [
-        ("CC~GG", Crossover(30), "yes"),
-        ("CC~GG", Crossover(160), "yes"),
-        ("CC~GG", Crossover(200), "no: 2.50×"),
-        ("CC~GG", Crossover(1, 5), "no: 4.00×"),
-        ("CC~GG", Crossover(1, 10), "yes"),
-        ("CC~GG", Crossover(), "–"),
-        ("CCC", Crossover(100), "– (no winner)"),
-        ("CCC", Crossover(10), "no: 4.00×"),
-        ("GGG", Crossover(15), "– (no winner)"),
-        ("GGG", Crossover(100, 200), "no: 10.0×"),
+        ("CC~GG", Crossover(30), "yes"), ("CC~GG", Crossover(160), "yes"), ("CC~GG", Crossover(200), "no: 2.50×"),
+        ("CC~GG", Crossover(1, 5), "no: 4.00×"), ("CC~GG", Crossover(1, 10), "yes"), ("CC~GG", Crossover(), "–"),
+        ("CCC", Crossover(100), "– (no winner)"), ("CCC", Crossover(10), "no: 4.00×"),
+        ("GGG", Crossover(15), "– (no winner)"), ("GGG", Crossover(100, 200), "no: 10.0×"),
         ("~~~", Crossover(100), "– (no winner)"),
     ],
-)
+)  # fmt: skip
 def test_crossovers_agree_if_the_nearer_ends_of_their_brackets_lie_within_a_factor_of_2(
     sweeps, letters, published, agrees
 ):

@@ -228,17 +228,10 @@ def _end_of_askers() -> None:
 
 
 HEALTHY = {
-    "kernel_active_pct": 37,
-    "memory_used_bytes": 2_000_000_000,
-    "memory_total_bytes": 150_754_820_096,
-    "sm_clock_mhz": 1980,
-    "memory_clock_mhz": 3201,
-    "power_mw": 78_200,
-    "power_limit_mw": 700_000,
-    "temperature_c": 32,
-    "slowdown_temperature_c": 92,
-    "throttle_bits": 1,
-}
+    "kernel_active_pct": 37, "memory_used_bytes": 2_000_000_000, "memory_total_bytes": 150_754_820_096,
+    "sm_clock_mhz": 1980, "memory_clock_mhz": 3201, "power_mw": 78_200, "power_limit_mw": 700_000,
+    "temperature_c": 32, "slowdown_temperature_c": 92, "throttle_bits": 1,
+}  # fmt: skip
 """Readings of an untouched `FakeGpu` that most tests here are about. All keys: tests/faults/test_nvml_faults.py."""
 
 

@@ -29,16 +29,9 @@ def test_it_is_a_whole_real_session_with_all_that_the_app_shows(whole):
     names = [run.name for run in whole.runs]
     assert names[0] == "quick"
     assert set(names[1:]) == {
-        "matmul-sweep",
-        "vector-dot",
-        "jacobian",
-        "elementwise",
-        "transfer",
-        "mnist-mlp",
-        "mnist-width",
-        "mnist-batch",
-        "conv2d+matmul",
-    }
+        "matmul-sweep", "vector-dot", "jacobian", "elementwise", "transfer", "mnist-mlp", "mnist-width",
+        "mnist-batch", "conv2d+matmul",
+    }  # fmt: skip
     assert set(names[:-1]) <= set(PRESETS)
     assert whole.tag == "REPLAY", "nothing in it is simulated"
     assert {found.device for found in whole.ceilings} == {"cpu", "cuda:0"}

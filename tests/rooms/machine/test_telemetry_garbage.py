@@ -79,19 +79,13 @@ def test_the_thread_outlives_a_sweep_that_raises(library, monkeypatch):
 
 ABSURD = {
     "pcie_generation": ("pcie_generation", 4_294_967_294),
-    "pcie_max_generation": ("pcie_max_generation", 4_294_967_294),
-    "pcie_width": ("pcie_width", 77_777),
-    "fan_pct": ("fan", 1_000_000_000),
-    "temperature_c": ("temperature", 2_000_000_000),
-    "power_limit_mw": ("power_limit", 4_000_000_000),
-    "sm_clock_mhz": ("clock:1", 3_999_999_999),
-    "kernel_active_pct": ("active", 101),
-    "memory_used_bytes": ("used", -2),
-    "ecc_corrected_count": ("ecc:0", -2),
-    "energy_mj": ("field:83", -2),
-    "nvlink_links": ("field:91", 4_000_000_000),
+    "pcie_max_generation": ("pcie_max_generation", 4_294_967_294), "pcie_width": ("pcie_width", 77_777),
+    "fan_pct": ("fan", 1_000_000_000), "temperature_c": ("temperature", 2_000_000_000),
+    "power_limit_mw": ("power_limit", 4_000_000_000), "sm_clock_mhz": ("clock:1", 3_999_999_999),
+    "kernel_active_pct": ("active", 101), "memory_used_bytes": ("used", -2), "ecc_corrected_count": ("ecc:0", -2),
+    "energy_mj": ("field:83", -2), "nvlink_links": ("field:91", 4_000_000_000),
     "memory_temperature_c": ("field:82", 4_000_000_000),
-}
+}  # fmt: skip
 """Reading → what the fake calls it, and a value that no GPU has."""
 
 

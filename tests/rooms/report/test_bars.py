@@ -13,24 +13,14 @@ from cpugpu_tui.report.bars import BOTH, CPU, GAP, OPEN, RESIDENT, cells_of, par
 @pytest.mark.parametrize(
     ("letters", "moved", "kinds"),
     [
-        ("CCGG", "CCCG", [CPU, OPEN, RESIDENT, BOTH]),
-        ("CCGG", "CCCC", [CPU, OPEN, RESIDENT]),
-        ("CCCG", "CCCC", [CPU, OPEN, RESIDENT]),
-        ("CCGGG", "CCCGG", [CPU, OPEN, RESIDENT, BOTH]),
-        ("GGG", "GGG", [BOTH]),
-        ("GGG", "CCC", [RESIDENT]),
-        ("GGG", "", [RESIDENT]),
-        ("CCC", "CCC", [CPU]),
-        ("C?GG", "", [CPU, OPEN, RESIDENT]),
-        ("CCG?", "", [CPU, OPEN, RESIDENT, OPEN]),
-        ("GGCC", "", [RESIDENT, OPEN, CPU]),
-        ("===", "", [OPEN]),
-        ("GG~GG", "GG~GG", [BOTH, OPEN, BOTH]),
-        ("GGGGG", "GG~GG", [BOTH, RESIDENT, BOTH]),
-        ("GG?GG", "GG=GG", [BOTH, OPEN, BOTH]),
-        ("G", "", []),
+        ("CCGG", "CCCG", [CPU, OPEN, RESIDENT, BOTH]), ("CCGG", "CCCC", [CPU, OPEN, RESIDENT]),
+        ("CCCG", "CCCC", [CPU, OPEN, RESIDENT]), ("CCGGG", "CCCGG", [CPU, OPEN, RESIDENT, BOTH]),
+        ("GGG", "GGG", [BOTH]), ("GGG", "CCC", [RESIDENT]), ("GGG", "", [RESIDENT]), ("CCC", "CCC", [CPU]),
+        ("C?GG", "", [CPU, OPEN, RESIDENT]), ("CCG?", "", [CPU, OPEN, RESIDENT, OPEN]),
+        ("GGCC", "", [RESIDENT, OPEN, CPU]), ("===", "", [OPEN]), ("GG~GG", "GG~GG", [BOTH, OPEN, BOTH]),
+        ("GGGGG", "GG~GG", [BOTH, RESIDENT, BOTH]), ("GG?GG", "GG=GG", [BOTH, OPEN, BOTH]), ("G", "", []),
     ],
-)
+)  # fmt: skip
 def test_an_axis_has_the_parts_in_which_each_device_wins(letters, moved, kinds):
     found = parts_of(with_copies(letters, moved))
     assert [part.kind for part in found] == kinds

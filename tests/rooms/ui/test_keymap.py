@@ -36,27 +36,14 @@ def test_keys_of_the_file_take_the_place_of_ours(write):
 
 
 WRONG = [
-    ("keys = 3\n", 1),
-    ("[keys]\nrun = 3\n", 2),
-    ("[keys]\nrun = []\n", 2),
-    ('[keys]\nrun = ""\n', 2),
-    ('[keys]\n\nrunn = "f5"\n', 3),
-    ('[keys]\ncopy-comand = "f5"\n', 2),
-    ('[keys]\nrun = "f25"\n', 2),
-    ('[keys]\nrun = "hyper+r"\n', 2),
-    ('[keys]\nrun = "ctrl+"\n', 2),
-    ('[keys]\nrun = "ctrl+!"\n', 2),
-    ('[keys]\nrun = "shift+r"\n', 2),
-    ('[keys]\nrun = "x"\n', 2),
-    ('[keys]\nrun = "f5"\nstop = "f5"\n', 2),
-    ('[keys]\nrun = "ctrl+m"\n', 2),
-    ('[keys]\nrun = "esc"\n', 2),
-    ('[keys]\nrun = "j"\n', 2),
-    ('[keys]\nchart = "f2"\nrun = "g"\n', 3),
-    ('[keys]\nrun = "3"\n', 2),
-    ('[keys]\nrun = "d"\n', 2),
+    ("keys = 3\n", 1), ("[keys]\nrun = 3\n", 2), ("[keys]\nrun = []\n", 2), ('[keys]\nrun = ""\n', 2),
+    ('[keys]\n\nrunn = "f5"\n', 3), ('[keys]\ncopy-comand = "f5"\n', 2), ('[keys]\nrun = "f25"\n', 2),
+    ('[keys]\nrun = "hyper+r"\n', 2), ('[keys]\nrun = "ctrl+"\n', 2), ('[keys]\nrun = "ctrl+!"\n', 2),
+    ('[keys]\nrun = "shift+r"\n', 2), ('[keys]\nrun = "x"\n', 2), ('[keys]\nrun = "f5"\nstop = "f5"\n', 2),
+    ('[keys]\nrun = "ctrl+m"\n', 2), ('[keys]\nrun = "esc"\n', 2), ('[keys]\nrun = "j"\n', 2),
+    ('[keys]\nchart = "f2"\nrun = "g"\n', 3), ('[keys]\nrun = "3"\n', 2), ('[keys]\nrun = "d"\n', 2),
     ('[keys]\nrun = "\\u001b[31m"\n', 2),
-]
+]  # fmt: skip
 """A config that is refused, and the line at fault."""
 
 

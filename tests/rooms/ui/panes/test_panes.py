@@ -103,16 +103,11 @@ NETS = tuple(Case(name, 32, variant=how) for name in ("mnist-mlp", "mnist-mlp-wi
 @pytest.mark.parametrize(
     ("cases", "width", "last"),
     [
-        (CASES, 10, "matmul 256"),
-        (CASES, 9, "256"),
-        (SWEEPS, 26, "elementwise 100M add-out"),
-        (SWEEPS, 13, "100M add-out"),
-        (SWEEPS, 9, "100M …out"),
-        (NETS, 28, "mnist-mlp-wide 32 cuda-graph"),
-        (NETS, 20, "…-wide cuda-graph"),
-        ((Case("matmul", 123_456_789),), 11, "123,456,789"),
+        (CASES, 10, "matmul 256"), (CASES, 9, "256"), (SWEEPS, 26, "elementwise 100M add-out"),
+        (SWEEPS, 13, "100M add-out"), (SWEEPS, 9, "100M …out"), (NETS, 28, "mnist-mlp-wide 32 cuda-graph"),
+        (NETS, 20, "…-wide cuda-graph"), ((Case("matmul", 123_456_789),), 11, "123,456,789"),
     ],
-)
+)  # fmt: skip
 def test_names_lose_first_what_all_rows_share(cases, width, last):
     assert names_of(cases, width)[-1] == last
 

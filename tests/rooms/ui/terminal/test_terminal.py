@@ -63,21 +63,14 @@ def test_textual_is_told_a_colour_system_that_it_knows():
 @pytest.mark.parametrize(
     ("encoding", "environ", "utf8"),
     [
-        ("utf-8", {"LANG": "de_DE.UTF-8"}, True),
-        ("UTF8", {"LANG": "de_DE.utf8"}, True),
-        ("utf-8", {"LC_ALL": "C"}, False),
-        ("utf-8", {"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, False),
-        ("utf-8", {"LANG": "C"}, True),
-        ("utf-8", {}, True),
-        ("utf-8", {"LANG": "de_DE.ISO-8859-1@euro"}, False),
+        ("utf-8", {"LANG": "de_DE.UTF-8"}, True), ("UTF8", {"LANG": "de_DE.utf8"}, True),
+        ("utf-8", {"LC_ALL": "C"}, False), ("utf-8", {"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, False),
+        ("utf-8", {"LANG": "C"}, True), ("utf-8", {}, True), ("utf-8", {"LANG": "de_DE.ISO-8859-1@euro"}, False),
         ("utf-8", {"LC_ALL": "C.UTF-8", "LANG": "de_DE.ISO-8859-1"}, True),
-        ("ascii", {"LANG": "de_DE.UTF-8"}, False),
-        ("iso8859-1", {}, False),
-        ("no-such-codec", {}, False),
-        (None, {}, False),
-        ("utf-8", {"TERM": "linux"}, False),
+        ("ascii", {"LANG": "de_DE.UTF-8"}, False), ("iso8859-1", {}, False), ("no-such-codec", {}, False),
+        (None, {}, False), ("utf-8", {"TERM": "linux"}, False),
     ],
-)
+)  # fmt: skip
 def test_utf8_needs_an_encoding_and_no_locale_against_it(encoding, environ, utf8):
     assert found(encoding, **environ).utf8 is utf8
 
