@@ -147,6 +147,15 @@ def test_nothing_is_written_while_paused(start):
     assert app.bytes_during(1.5) == 0
 
 
+def test_resized_during_a_run_it_lays_itself_out_anew(start):
+    app = start(pace=1.2)
+    run_slowly(app)
+    app.resize(50, 10)
+    app.until_text("Needs 40x12")
+    app.resize(80, 24)
+    app.until_text("Workload 1/")
+
+
 def is_whole(app):
     """Whether a finished run is on the screen: each pane once, and the footer in the last line."""
     rows = ("\n matmul 16  ", "\n matmul 200  ", "\n matmul 2,048  ")
