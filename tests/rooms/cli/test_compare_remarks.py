@@ -24,10 +24,10 @@ def test_a_baseline_that_no_gate_takes_says_so_when_it_is_made(cpugpu):
     run = ("run", "matmul", "--size", "16", "--rounds", "6", "--simulate", FAST)
     assert cpugpu.here(*run).code == 0
     said = cpugpu.here("baseline", "main", "latest", code=0)
-    assert f"`cpugpu-tui show 1` prints its command: run that with --repeat {GATE_RUNS}, then" in said.out
+    assert f"Print the run's command with `cpugpu-tui show 1` and run it with --repeat {GATE_RUNS}. Then" in said.out
     assert cpugpu.here("gate", "--baseline", "main").code == 4
     assert cpugpu.here(*run, "--repeat", str(GATE_RUNS)).code == 0
-    assert cpugpu.here("baseline", "main", "latest").out == "Baseline main was run 1, now runs 2-6.\n"
+    assert cpugpu.here("baseline", "main", "latest").out == "Baseline main is runs 2-6 (was run 1).\n"
 
 
 def test_sizes_that_only_one_run_has_stand_in_one_sentence_and_in_no_verdict(cpugpu):

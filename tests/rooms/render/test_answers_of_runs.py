@@ -91,7 +91,7 @@ def test_few_rounds_say_whether_the_ratio_is_too_small_for_them(gpu_ns, reason):
     run = run_of((*CASES, huge), *ALL_WELL, *rounds_of(huge, 3e9, gpu_ns, 2))
     (data,) = as_data(run)
     assert [each["reason"] for each in data["crossover"]["judged"]["not_judged"]] == [reason]
-    remedy = "1 of 4 timed rows had too few rounds to judge: --rounds 6 gives each row 6, however long its calls take."
+    remedy = "1 of 4 timed rows had too few rounds to judge. --rounds 6 gives each row 6, however long its calls take."
     stopped, done = (run.apply(model.RunFinished(status=status)) for status in ("stopped", "done"))
     told = [remedy in below_table(each, has_answers=False, in_full=False) for each in (run, stopped, done)]
     assert told == [False, False, True]

@@ -105,7 +105,7 @@ def test_a_misspelt_argument_is_named_and_a_name_that_other_code_uses_is_not(fil
     made(f"{file}:weighted", ("scal", "3.0"), ("scale", "scal * 2"))
     made(f"{file}:weighted", ("k", "3.0"))
     file.write_text(f"{FILE}\nimport functools\ntwice = functools.partial(weighted, scale=2.0)\n")
-    with pytest.raises(UsageError, match=r"twice takes no argument k\. It takes x, w, scale\."):
+    with pytest.raises(UsageError, match=r"twice takes no argument k\. It takes x, w, scale: remove --let k\."):
         CodeWorkload(own_code(f"{file}:twice", lets=(("k", "3.0"),)), is_alone=True)
 
 

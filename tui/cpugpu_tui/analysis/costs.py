@@ -109,7 +109,7 @@ class WhatIf(NamedTuple):
     calls: int = 1
     """Number of calls that share the copies of one."""
     base: str = RESIDENT
-    """Key of the condition whose crossover its own is compared with: what if copies differ is asked of copies."""
+    """Key of the condition that it is compared with: what-ifs about copies with pageable copies."""
 
 
 WHAT_IFS: tuple[WhatIf, ...] = (

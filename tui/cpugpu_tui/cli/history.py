@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -213,8 +214,8 @@ def other_results(store: Store, events: Sequence[Event]) -> str | None:
         return None
     sizes = dict.fromkeys(f"{pair.size:,}" for pair in pairs_of((run,), (other,)) if pair.differs)
     compare = with_database(f"cpugpu-tui compare {run.number} {other.number}")
-    how = f"Its results differ from those of run {other.number}, the other code, at n = {joined([*sizes])}."
-    return f"{how} `{compare}` says by how much." if sizes else None
+    how = f"Its results differ from those of the other code, run {other.number}, at n = {joined([*sizes])}."
+    return f"{how} `{compare}` shows both." if sizes else None
 
 
 @opt.takes(commands.command(), RunsGiven, "run_names force database")
@@ -225,9 +226,11 @@ def rm(given: RunsGiven) -> None:
         runs = [store.summary(run_id) for run_id in run_ids]
         for run in runs:
             if run.baselines and not given.force:
+                name = run.baselines[0]
+                delete = with_database(f"cpugpu-tui baseline {shlex.quote(name)} --delete")
                 raise UsageError(
-                    f"Run {run.number} belongs to the baseline {run.baselines[0]!r}.",
-                    "Delete this name with `cpugpu-tui baseline NAME --delete` first, or add --force.",
+                    f"Run {run.number} belongs to the baseline {name!r}.",
+                    f"Delete that with `{delete}` first, or add --force.",
                 )
         store.delete_all(run_ids, force=given.force)
     tell(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")

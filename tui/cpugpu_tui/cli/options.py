@@ -154,7 +154,8 @@ class Given:
     )] = None  # fmt: skip
     starts: Annotated[int | None, count_of(
         "Starts of the process to time in, because times differ from start to start. With 1, intervals hold"
-        " within it. Fewer are used if the time or the memory is short.", usual="CPUGPU_STARTS, or 5; 1 with --repeat",
+        " within it. Fewer are used if the time or the memory is short.",
+        usual="CPUGPU_STARTS or 5, and 1 in each run of --repeat",
     )] = None  # fmt: skip
     find_crossover: Annotated[bool, flag(
         "--find-crossover",

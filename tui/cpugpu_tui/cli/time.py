@@ -339,7 +339,7 @@ def check_place_of_options(given: TimeGiven, words: Sequence[str]) -> None:
     found = [(option, "16,64") for option in sorted(options & {"--n", "--size"})]
     found += [("--let", let) for name, let in lets.items() if name not in typed and f"{{{name}}}" in text]
     for option, value in found:
-        remedy = f"Write options of time before --, for example {option} {value} -- {words[0]} …."
+        remedy = f"Write options of `time` before --, for example: {option} {value} -- {words[0]} …"
         raise UsageError(f"{option} stands after --, so it is part of the command.", remedy)
 
 

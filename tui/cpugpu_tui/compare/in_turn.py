@@ -162,7 +162,9 @@ class Played:
         took = f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
         enough_s = (self.visits_s + self.start_up_s) * compare.FIRST_LOOK / max(self.pairs, 1)
         is_enough = self.is_over or self.pairs >= compare.FIRST_LOOK
-        return took + ("" if is_enough else f" {compare.FIRST_LOOK} pairs need about --max-seconds {enough_s:.0f}.")
+        return took + (
+            "" if is_enough else f" A verdict needs {compare.FIRST_LOOK}: about --max-seconds {enough_s:.0f}."
+        )
 
     @property
     def data(self) -> dict[str, Any]:

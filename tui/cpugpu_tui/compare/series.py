@@ -165,9 +165,9 @@ def set_baseline(store: Store, name: str, series_id: str, typed: str = "") -> tu
         )
     old = store.set_baseline(name, series_id)
     # At 40 columns the app shows only the beginning.
-    change = f"was {numbers_text(old)}, now" if old else "is"
+    replaced = f" (was {numbers_text(old)})" if old else ""
     few = f"`gate` needs {GATE_RUNS} runs." if count < GATE_RUNS else ""
-    return series, f"Baseline {name} {change} {series.text}.", few
+    return series, f"Baseline {name} is {series.text}{replaced}.", few
 
 
 def is_baseline_name(name: str) -> bool:

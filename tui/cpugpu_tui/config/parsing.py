@@ -61,7 +61,8 @@ def parse_percent(text: str) -> float:
     percent = float(found.group(1)) if found else 0.0
     reason = ": it is below 0" if percent < 0 else ": it is above 1000" if percent > 1000 else ""
     if not found or reason:
-        raise UsageError(f"Invalid percentage {text!r}{reason}.", "Write a number and %, for example 5%.")
+        remedy = "Use 0% to 1000%." if found else "Write a number and %, for example 5%."
+        raise UsageError(f"Invalid percentage {text!r}{reason}.", remedy)
     return percent / 100
 
 
@@ -191,7 +192,11 @@ def parse_simulation(text: str) -> model.Simulation:
             number = values[name] = int(value) if kind.type == "int" else float(value)
         except ValueError:
             raise FieldError(
-                "simulation", f"Invalid value {value!r} for {name}.", "Write a number, for example noise=0.02."
+                "simulation",
+                f"Invalid value {value!r} for {name}.",
+                "Write a whole number, for example gpus=2."
+                if kind.type == "int"
+                else "Write a number, for example noise=0.02.",
             ) from None
         if not 0 <= number < math.inf:
             raise FieldError("simulation", f"Invalid value {value!r} for {name}.", "Write a finite number from 0 up.")

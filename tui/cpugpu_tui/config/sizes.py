@@ -64,7 +64,9 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         if stop <= start:
             raise FieldError("sizes", f"Invalid size {part!r}: stop is not above start.", RANGES)
         if (stop - start) // step > MAX_CASES:
-            raise FieldError("sizes", f"{part!r} names more than {MAX_CASES:,} sizes.", "Use a larger step.")
+            raise FieldError(
+                "sizes", f"{part!r} names more than {MAX_CASES:,} sizes.", "Use a larger step: start:stop:step."
+            )
         sizes.update(dict.fromkeys(range(start, stop, step)))
     return tuple(sizes)
 

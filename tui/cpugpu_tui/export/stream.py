@@ -29,7 +29,7 @@ class Metric:
     """Summary of the samples of one metric on one device."""
 
     samples: int
-    """Number of samples: of all starts that the median covers, which are the first one alone for parts of a call."""
+    """Number of samples. Latency, kernel time and calls with copies count all starts, parts of a call the first."""
     median_ns: float
     """Median, ns per call. With several starts, the geometric mean of their medians for latency, kernel time and calls
     with copies."""

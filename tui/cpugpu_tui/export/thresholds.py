@@ -205,7 +205,9 @@ def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
     if file.machine.get("simulated"):
         remedy = "To try it with a command, add --simulate default."
     elif here.get("simulated"):
-        raise UnfitError("The file was measured, and this run is simulated.", "Use a measured run or a simulated file.")
+        raise UnfitError(
+            "Cannot compare a measured file with a simulated run.", "Leave out --simulate, or give a simulated file."
+        )
     for difference in differences(file.machine, here):
         raise UnfitError(difference, remedy)
 

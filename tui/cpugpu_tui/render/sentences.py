@@ -133,7 +133,7 @@ def _rounds_remedy(run: RunState) -> list[str]:
     if not few or not is_whole or run.plan.search is not None or run.plan.beside:
         return []
     had = f"{len(few)} of {count_of(len(finished), 'timed row')} had too few rounds to judge"
-    return [f"{had}: --rounds {MIN_ROUNDS} gives each row {MIN_ROUNDS}, however long its calls take."]
+    return [f"{had}. --rounds {MIN_ROUNDS} gives each row {MIN_ROUNDS}, however long its calls take."]
 
 
 def _rows_named(run: RunState, rows: Sequence[Row]) -> str:

@@ -53,7 +53,7 @@ MARK_WORDS = {
     "higher-precision": "inputs or results of the code have a larger float type than the row's dtype",
     UNSETTLED: "call times still varied by more than 1 % when warm-up ended",
     "damaged": "the database held impossible times, which are left out",
-    UNSAVED: "the row was not saved yet when this was printed; the last line on stderr says whether it was saved later",
+    UNSAVED: "the row was not saved when the table was printed; the last line on stderr says if it was saved later",
     model.NOT_CONVERGED: "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
     model.MOST_ROUNDS: "all rounds were used before ± 10 % was reached",
     model.TOO_CLOSE: "the 95 % interval contains 1 and lies within 0.91 to 1.1",

@@ -218,7 +218,7 @@ class EventStream:
             self.fail(blame.case, "skipped", why, "Allow several times as long, or leave this size out.", blame.device)
 
     def _tell_cut(self, case: str) -> bool:
-        """Deliver what a resumed run had of a case that ended early, and has in the history still; False if nothing."""
+        """Deliver the events of a case that was cut short, which are in the history still; False if it has none."""
         known = [event for event in (self._saved.cut if self._saved else ()) if getattr(event, "case", "") == case]
         for event in known:
             self.left.note(event)

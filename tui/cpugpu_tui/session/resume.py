@@ -119,7 +119,7 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
 
 
 def cut_cases(state: RunState) -> list[model.Case]:
-    """Return the cases with fewer rounds than their calls allow: a stop kept what it had, 2 rounds of 8, for good."""
+    """Return the cases that a stop or the time limit ended early, for example after 2 of 8 rounds."""
     return [row.case for row in state.rows.values() if row.is_cut]
 
 

@@ -79,7 +79,7 @@ def _unused(code: OwnCode, name: str, value: str) -> UsageError | None:
     file, function = code.target
     if (arguments := arguments_in(_text_of(file), function)) is None or name in arguments:
         return None
-    takes = f"It takes {', '.join(arguments)}." if arguments else f"It takes none: remove --let {name}."
+    takes = f"It takes {', '.join(arguments) or 'none'}: remove --let {name}."
     return UsageError(f"{function} takes no argument {name}.", did_you_mean(name, arguments, takes))
 
 

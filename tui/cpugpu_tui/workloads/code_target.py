@@ -62,7 +62,7 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
             elif os.path.isdir(folder):
                 remedy = f"{folder} is a folder. Name the file that defines {name}: {_file_of(folder, name)}:{name}."
             elif os.path.exists(module):
-                remedy = f"{module} is here, but a file of Python ends in .py."
+                remedy = f"{module} has no ending .py. Rename it to {module}.py."
         raise UsageError(message, remedy) from None
     inputs = getattr(found, "inputs", None)
     for part in name.split("."):
@@ -145,8 +145,11 @@ def call_of(
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
     for name in others if not takes_any else ():  # one unlike any may belong to the other code of a comparison
         if is_alone or get_close_matches(name, sorted(own - known), 1):
-            takes = f"It takes {', '.join(each.name for each in ordinary)}." if own else f"Remove --let {name}."
-            raise UsageError(f"{target} takes no argument {name}.", did_you_mean(name, sorted(own - known), takes, 0.6))
+            takes = f"It takes {', '.join(each.name for each in ordinary)}: " if own else "It takes none: "
+            raise UsageError(
+                f"{target} takes no argument {name}.",
+                did_you_mean(name, sorted(own - known), f"{takes}remove --let {name}.", 0.6),
+            )
     passed = [each.name if each.kind is each.POSITIONAL_ONLY else f"{each.name}={each.name}"
               for each in ordinary if each.name in known]  # fmt: skip
     passed += [f"{name}={name}" for name in others if takes_any]

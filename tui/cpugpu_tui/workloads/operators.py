@@ -247,10 +247,10 @@ def put_back(before: Mapping[str, Any]) -> list[str]:
 
 
 def remedy_for(changed: Sequence[str]) -> str:
-    """Return how the settings of these names are changed without a trace."""
-    if GRADIENT_MODE in changed:
-        return "Use `with torch.no_grad():` inside a function."
-    return "Use an option instead, such as --threads or --dtype."
+    """Return the remedy for code that changes these settings."""
+    gradients = "Use `with torch.no_grad():` inside a function." if GRADIENT_MODE in changed else ""
+    others = "Use an option instead, such as --threads, --dtype or --device." if {*changed} - {GRADIENT_MODE} else ""
+    return f"{gradients} {others}".strip()
 
 
 GRADIENT_MODE = "gradient mode"

@@ -133,7 +133,7 @@ def arguments_in(text: str, name: str) -> list[str] | None:
 
 
 def functions_in(text: str | bytes) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]:
-    """Return the functions at the top of a file, by name, also `f = lambda x: x`; nothing if it is no Python."""
+    """Return the functions at the top of a file, by name, also `f = lambda x: x`; empty if it cannot be parsed."""
     try:
         tree = parsed(text)
     except UsageError:

@@ -160,7 +160,7 @@ async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(stor
     async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store)), (80, 24)) as pilot:
         await open_newest(pilot)
         await pilot.press("b", "enter")
-        said = "Baseline main was runs 1-3, now runs 4-6. `gate` needs 5 runs."
+        said = "Baseline main is runs 4-6 (was runs 1-3). `gate` needs 5 runs."
         await fake_run.settled(pilot, lambda: pilot.app.state.key_result == said)
         assert said.removesuffix(" runs.") in status_of(pilot), "beside the tag of a saved run"
         assert store.baselines() == {"main": "slow"}

@@ -66,7 +66,7 @@ async def test_it_says_why_it_reads_no_history_and_that_it_waits_for_a_run():
     async with opened(app) as pilot:
         await settled(pilot, lambda: app.state.agent_ready)
         await pilot.press("r", "N")
-        await settled(pilot, lambda: "A run is in progress. This page works when" in text_of(pilot, "#page-text"))
+        await settled(pilot, lambda: "Another run is in progress. Wait" in text_of(pilot, "#page-text"))
         await pilot.press("x", "x")
         await settled(pilot, lambda: "--no-save" in text_of(pilot, "#page-text"))
         assert isinstance(pilot.app.screen, NoiseScreen)

@@ -87,7 +87,7 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
     copies = "" if base is measured else "with pageable copies"
     if {base.kind, other.kind} & {*WITHOUT_WINNER, UP_TO}:
         return f"{head}. {copies.capitalize() or 'In the table'}, it {_outcome(base, axis)}."
-    return f"{' '.join((head, 'instead of', where(base, axis), copies)).rstrip()}."
+    return f"{head} instead of {where(base, axis)}{f' ({copies})' if copies else ''}."
 
 
 def _outcome(found: Condition, axis: str, *, is_measured: bool = True) -> str:

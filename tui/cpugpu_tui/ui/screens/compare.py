@@ -316,9 +316,7 @@ class NoiseScreen(Page):
         if state.situation.live:
             is_own = state.run.plan.name == series.NAME
             own = f"Run {state.repeat_number} of {state.repeats} is in progress."
-            return wrapped(
-                own if is_own else "A run is in progress. This page works when it has ended.", width, "strong"
-            )
+            return wrapped(own if is_own else "Another run is in progress. Wait until it has ended.", width, "strong")
         if found is None:
             text = "" if self._is_reading else self._problem or self.state.keymap.with_keys(EMPTY)
             return wrapped(spelled(text, self.glyphs), width, "warn" if self._problem else "text")
