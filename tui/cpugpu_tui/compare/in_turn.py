@@ -160,11 +160,9 @@ class Played:
         """How long it took, in a sentence."""
         agents = count_of(self.pairs, "pair of agents", "pairs of agents")
         took = f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
-        enough_s = (self.visits_s + self.start_up_s) * compare.FIRST_LOOK / max(self.pairs, 1)
         is_enough = self.is_over or self.pairs >= compare.FIRST_LOOK
-        return took + (
-            "" if is_enough else f" A verdict needs {compare.FIRST_LOOK}: about --max-seconds {enough_s:.0f}."
-        )
+        enough_s = (self.visits_s + self.start_up_s) * compare.FIRST_LOOK / max(self.pairs, 1)
+        return f"{took}{'' if is_enough else f' {compare.FIRST_LOOK} are needed: about --max-seconds {enough_s:.0f}.'}"
 
     @property
     def data(self) -> dict[str, Any]:

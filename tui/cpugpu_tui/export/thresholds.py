@@ -205,9 +205,7 @@ def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
     if file.machine.get("simulated"):
         remedy = "To try it with a command, add --simulate default."
     elif here.get("simulated"):
-        raise UnfitError(
-            "Cannot compare a measured file with a simulated run.", "Leave out --simulate, or give a simulated file."
-        )
+        raise UnfitError("Cannot compare a measured file with a simulated run.", "Give a file of a simulated machine.")
     for difference in differences(file.machine, here):
         raise UnfitError(difference, remedy)
 
