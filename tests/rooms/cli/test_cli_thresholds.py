@@ -308,3 +308,13 @@ def test_the_older_file_is_not_replaced_by_the_newer_one(link, file, cpugpu):
     assert done.code == errors.EXIT_USAGE
     assert "--out" in done.err
     assert file.read_bytes() == before
+
+
+def test_a_search_that_goes_on_where_the_file_has_all_planned_sizes_is_saved(cpugpu, tmp_path):
+    """Its run was never begun in the history: exit code 4, and another database that held nothing."""
+    make = ("thresholds", "make", "matmul", "--simulate", "default", "--out", tmp_path / "t.json")
+    cpugpu.here(*make, "--n", "16,20,50,100,200,500,1000,2048", code=0)
+    cpugpu.here(*make, "--add", code=0)
+    newest, *_ = cpugpu.here("history", "--json").objects
+    assert (newest["number"], newest["status"]) == (2, "done")
+    assert newest["cases_ok"] > 0

@@ -46,7 +46,7 @@ class EventStream:
         self._saver = saver
         self._saved = saved
         self._is_reopened = False
-        self._has_cases = bool(plan.cases)
+        self._has_cases = bool(plan.cases) or plan.search is not None  # one that goes on chooses its first case, too
         self.deliver: Deliver = lambda _event: None
         """Called with each event; set before the first one."""
         self.left = Remaining(plan)
