@@ -56,6 +56,7 @@ def test_a_search_that_time_cut_short_can_go_on(store, took_s, idle_s, goes_on):
     store.import_run(events)
     with nullcontext() if goes_on else pytest.raises(UsageError):
         assert unfinished(store, "r").events[0].run_id == "r"
+        assert unfinished(store, None).summary.number == 1, "the newest run, whose table offered it"
 
 
 def test_sizes_that_were_not_reached_are_counted(words):

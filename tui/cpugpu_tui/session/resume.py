@@ -80,10 +80,11 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
             )
         return found
     here = hostname()
-    for run in store.runs(LOOKED_AT):
-        if run.hostname != here or preset not in (None, run.name):
-            continue  # imported, or merged from another machine; or of another preset
-        if run.status not in ("running", "done") or run.cases_skipped:
+    # Not imported, nor merged from another machine; nor of another preset.
+    runs = [run for run in store.runs(LOOKED_AT) if run.hostname == here and preset in (None, run.name)]
+    for run in runs:
+        # Whether the limit of a search left brackets wide takes its events, so only the newest run is asked.
+        if run.status not in ("running", "done") or run.cases_skipped or (run is runs[0] and run.status == "done"):
             if run.status == "failed" and run.statement:  # its cases failed, and code is not resumed
                 continue
             found = _what_is_missing(store, run)
