@@ -152,7 +152,7 @@ def test_a_baselines_run_is_deleted_only_by_force(four):
     assert "baseline main" in four.here("history").out  # run 1 is of it too
     assert four.here("baseline", "--delete", code=EXIT_USAGE).out == ""
     assert four.here("baseline", "main", "1", "--delete", code=EXIT_USAGE).out == ""
-    assert four.here("baseline", "other", "--delete", code=EXIT_USAGE).out == ""
+    assert "Use one of: main." in four.here("baseline", "other", "--delete", code=EXIT_USAGE).err
     assert "baseline main" in four.here("history").out
     assert "main" in four.here("baseline", "main", "--delete").out
     assert (four.here("baseline", "--json").out, numbers(four.here("history", "--json"))) == ("", [3, 1])

@@ -24,7 +24,7 @@ def test_a_baseline_that_no_gate_takes_says_so_when_it_is_made(cpugpu):
     run = ("run", "matmul", "--size", "16", "--rounds", "6", "--simulate", FAST)
     assert cpugpu.here(*run).code == 0
     said = cpugpu.here("baseline", "main", "latest", code=0)
-    assert f"Print the run's command with `cpugpu-tui show 1` and run it with --repeat {GATE_RUNS}. Then" in said.out
+    assert f"command with `cpugpu-tui show 1` and run it with --repeat {GATE_RUNS}, without --max-seconds." in said.out
     assert cpugpu.here("gate", "--baseline", "main").code == 4
     assert cpugpu.here(*run, "--repeat", str(GATE_RUNS)).code == 0
     assert cpugpu.here("baseline", "main", "latest").out == "Baseline main is runs 2-6 (was run 1).\n"

@@ -14,7 +14,7 @@ from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, print_lines, tell
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.config.paths import with_database
-from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.errors import UnfitError, UsageError, did_you_mean
 from cpugpu_tui.machine.text import printable
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ def baseline(given: CompareGiven) -> None:
         known = store.baselines()
         if name is not None and name not in known:
             checked_baseline(name)
-            create = with_database(f"cpugpu-tui baseline {name} latest")
-            raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `{create}`.")
+            create = f"Create it with `{with_database(f'cpugpu-tui baseline {name} latest')}`."
+            known_ones = did_you_mean(name, known, "There are none." if not known else "")
+            raise UsageError(f"Unknown baseline {name!r}.", known_ones if given.delete else create)
         for each, series_id in known.items():
             if name in (None, each) and (given.json or not given.delete):
                 _print_baseline(store, each, series_id, as_json=given.json)

@@ -89,7 +89,8 @@ class GateRequest:
 def more_runs(run: str = "RUN", name: str = "NAME") -> str:
     """Return how to make a baseline that a gate takes: `baseline` itself runs nothing."""
     show, use = (with_database(f"cpugpu-tui {words}") for words in (f"show {run}", f"baseline {name} latest"))
-    return f"Print the run's command with `{show}` and run it with --repeat {GATE_RUNS}. Then use `{use}`."
+    again = f"run it with --repeat {GATE_RUNS}, without --max-seconds"
+    return f"Print the run's command with `{show}` and {again}. Then use `{use}`."
 
 
 def check_enough_runs(*baselines: Series) -> None:
