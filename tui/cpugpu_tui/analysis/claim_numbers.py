@@ -193,7 +193,9 @@ def _why_flat(first: TimedCase, axis: str) -> str:
         return "It is flat as long as launch overhead is longer than kernel time."
     share = own_ns / first.gpu_ns[LATENCY]
     rest = "; the rest is launch overhead and waiting" if share < MAIN_SHARE else ""
-    return f"At {named(axis, '=', first.size)} kernel time is {share_text(share)} of the latency{rest}."
+    how = "profiled" if KERNELS in first.gpu_ns else "cold"  # the table's columns include the two events
+    part = f"{how} kernels take {time_text(own_ns)}, {share_text(share)} of the latency"
+    return f"At {named(axis, '=', first.size)} {part}{rest}."
 
 
 def share_text(share: float) -> str:
