@@ -11,6 +11,7 @@ from tests.helpers.command_line import FAST
 from tests.helpers.golden import assert_golden, paragraphs
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, DeviceSampled, Simulation
@@ -75,6 +76,8 @@ def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted(words):
 def test_the_answer_says_why_what_one_thread_takes_and_what_to_do(run, words):
     (said,) = no_core_lines(run)
     assert answer_lines(run)[1] == said
+    stopped = model.CaseFailed(case=model.Case("matmul", 64).key, kind="skipped", message="Stopped.")
+    assert no_core_lines(run.apply(stopped)) == (), "a case that a stop ended is no row of the table"
     words(re.sub(r"[\d.]+ [nµm]s", "TIME", said))
 
 

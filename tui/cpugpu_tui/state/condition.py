@@ -174,7 +174,7 @@ def no_core_lines(run: RunState) -> tuple[str, ...]:
     """Return a sentence for each sweep with rows whose threads lacked a core; these rows have no winner."""
     found = []
     for rows in run.sweeps.values():
-        starved = [row for row in rows if row.is_starved]
+        starved = [row for row in rows if row.is_starved and row.failure is None]  # not one that a stop has ended
         if starved:
             found.append(f"{_cases_text(starved, run.plan.codes)}: {WORD}: {_why(starved)}")
     return tuple(found)
