@@ -51,9 +51,10 @@ def _reached_limit(run: RunState, search: model.Search) -> bool:
     limits = [each for each in (run.plan.max_seconds, search.limit_s) if each is not None]
     if not limits or run.run is None or run.finished is None:
         return False
-    limit_ns, begun_ns = 1e9 * min(limits), run.run.wall_ns
+    limit_ns, begun_ns, ended_ns = 1e9 * min(limits), run.run.wall_ns, run.finished.wall_ns
     starts_ns = sorted(row.started.wall_ns for row in run.rows.values() if row.started is not None)
+    starts_ns = [start_ns for start_ns in starts_ns if start_ns <= ended_ns]  # a wall clock may be set back
     for before_ns, start_ns in pairwise((begun_ns, *starts_ns)):
         if start_ns - before_ns > limit_ns:  # no case takes longer, so the run was resumed
             begun_ns = start_ns
-    return run.finished.wall_ns - begun_ns >= LIMIT_REACHED * limit_ns
+    return ended_ns - begun_ns >= LIMIT_REACHED * limit_ns
