@@ -126,6 +126,10 @@ def test_the_stream_is_that_of_a_run_with_the_host_before_it(buffered):
         assert numbers == sorted(numbers)
 
 
+PROBES = (b"", b"blat")
+"""What the file may hold by which tempfile tries a folder."""
+
+
 def test_nothing_is_left_on_the_host(cpugpu, tmp_path, here):
     """Nothing in its temporary folder or home folder, even if the agent is killed."""
     places = [tmp_path / "tmp", tmp_path / "home"]
@@ -135,7 +139,9 @@ def test_nothing_is_left_on_the_host(cpugpu, tmp_path, here):
     hosts = inventory(tmp_path, f'{here}launcher = "local"\n{env}[[hosts]]\nhost = "n1"\n')
     outcome = fleet(cpugpu, "-H", hosts, "matmul", "--size", "64,128", "--simulate", f"{FAST},crash_size=128")
     assert outcome.code == EXIT_CASES_FAILED
-    assert [list(place.iterdir()) for place in places] == [[], []]
+    # Python's tempfile tries a folder with such a file, which a kill at that moment leaves: seen once in CI.
+    left = [path for place in places for path in place.iterdir() if path.is_dir() or path.read_bytes() not in PROBES]
+    assert left == []
 
 
 # ------------------------------------------------------------------ what does not
