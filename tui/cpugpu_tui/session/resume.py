@@ -44,8 +44,6 @@ class Unfinished:
     summary: RunSummary
     cut: tuple[model.Event, ...] = ()
     """Events of cases that ended with too few rounds: they hold until the case has been timed again."""
-    has_failed: bool = False
-    """Whether it failed as a whole."""
 
     @property
     def started(self) -> model.RunStarted:
@@ -85,12 +83,10 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
     for run in runs:
         # Whether the limit of a search left brackets wide takes its events, so only the newest run is asked.
         if run.status not in ("running", "done") or run.cases_skipped or (run is runs[0] and run.status == "done"):
-            if run.status == "failed" and run.statement:  # its cases failed, and code is not resumed
+            if run.status == "failed":  # it would fail again, each time that no number is given
                 continue
             found = _what_is_missing(store, run)
-            if found is None or found.has_failed:  # it would fail again, each time that no number is given
-                continue
-            if not _ELSEWHERE & found.started.environment.keys():
+            if found is not None and not _ELSEWHERE & found.started.environment.keys():
                 return found
     what = "run" if preset is None else preset
     raise UsageError(
@@ -100,9 +96,9 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
 
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
     loaded = store.load(run.run_id)
-    has_failed = any(isinstance(event, model.RunFinished) and event.status == "failed" for event in loaded)
+    state = folded(loaded)
     events = [event for event in loaded if not _is_void(event)]
-    again = {case.key for case in cut_cases(folded(events))} if run.status != "done" or run.cases_skipped else set()
+    again = {case.key for case in cut_cases(state)} if run.status != "done" or run.cases_skipped else set()
     kept, cut = (
         tuple(event for event in events if (getattr(event, "case", "") in again) is is_cut) for is_cut in (False, True)
     )
@@ -113,10 +109,10 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
     assert isinstance(started, model.RunStarted)
     is_cut = run.status != "done" and _goes_on(started)
     if run.status == "done" and started.plan.search is not None:
-        is_cut = bool(wide_brackets(folded(loaded)))  # with its end
+        is_cut = bool(wide_brackets(state))
     plan_cases = set(started.plan.cases) | set(left.cases)
     missing = any(case.key not in left.settled for case in plan_cases)
-    return Unfinished(kept, run, cut, has_failed) if missing or is_cut else None
+    return Unfinished(kept, run, cut) if missing or is_cut else None
 
 
 def cut_cases(state: RunState) -> list[model.Case]:
@@ -133,8 +129,8 @@ def _goes_on(started: model.RunStarted) -> bool:
 def resume_command(state: RunState, *, is_interrupted: bool = False) -> str:
     """Return the command that goes on with a run of this machine that ended early; empty if none, see `unfinished`."""
     run = state.run
-    is_early = state.status == "stopped" or (state.status == "done" and (state.skipped > 0 or wide_brackets(state)))
-    is_early = is_early or is_interrupted
+    is_cut_off = state.status == "done" and (state.skipped > 0 or wide_brackets(state))
+    is_early = is_interrupted or state.status == "stopped" or is_cut_off
     is_left = state.settled - state.skipped < len(state.rows) or cut_cases(state)
     if run is None or run.number is None or not is_early or run.plan.codes:
         return ""
