@@ -44,6 +44,13 @@ def test_a_failed_case_has_its_reason_and_no_number():
     assert (row["median_ns"], row["speedup"], row["flops"], row["device"]) == ("", "", "", "")
 
 
+@pytest.mark.parametrize(("is_running", "word"), [(False, "interrupted"), (True, "running")])
+def test_a_run_without_an_end_has_the_word_of_the_history(is_running, word):
+    cut = exported(export_runs.stream()[:-2], is_running=is_running)
+    assert f"UTC, {word}," in b"".join(rendered("markdown", [cut])).decode()
+    assert table(cut)[-1]["status"] == word
+
+
 def test_csv_has_every_sample_when_asked():
     run = export_runs.run()
     rows = table(run, samples=True)

@@ -200,7 +200,7 @@ def test_the_tables_of_a_survey_fit_a_page_of_1000_pixels():
 
 def test_a_run_without_results_is_a_page_too():
     page = Page(html(export_runs.exported(export_runs.stream()[:2])))
-    assert "unfinished" in page.text
+    assert "interrupted" in page.text
     assert "svg" not in page.tags
 
 

@@ -156,7 +156,9 @@ def _load(names: Sequence[str], database: Path | None) -> list[ExportedRun]:
             if file := next((name for name in names if Path(name).suffix), None):
                 error.remedy = f"To write a file, use --out {shlex.quote(file)}."
             raise
-        return [exported(store.load(run_id)) for run_id in run_ids]
+        return [
+            exported(store.load(run_id), is_running=store.summary(run_id).status == "running") for run_id in run_ids
+        ]
 
 
 def _veiled(runs: Sequence[ExportedRun], *, messages: bool) -> list[ExportedRun]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cpugpu_tui.config.validation import convert
@@ -98,7 +99,10 @@ def anonymized(
     veil.hosts.update(hosts)
     veil.people.update(people)
     veil.settle()
-    return [ExportedRun(tuple(convert(veil.covered("", data), kind) for kind, data in stream)) for stream in plain]
+    return [
+        replace(run, events=tuple(convert(veil.covered("", data), kind) for kind, data in stream))
+        for run, stream in zip(runs, plain, strict=True)
+    ]
 
 
 class _Veil:

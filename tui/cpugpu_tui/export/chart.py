@@ -334,4 +334,6 @@ def _entitle(axes: Any, title: str, chart: SweepChart | SurveyChart) -> None:
 
 def _foot(run: ExportedRun) -> str:
     """Return the machine, the versions and the time of a run."""
-    return " · ".join(filter(None, (printable(heading(run.state), 300), printable(when(run.state)), "cpugpu-tui")))
+    return " · ".join(
+        filter(None, (printable(heading(run.state), 300), printable(when(run.state, run.status)), "cpugpu-tui"))
+    )

@@ -146,7 +146,8 @@ def csv_table(runs: Sequence[ExportedRun], *, samples: bool) -> Iterator[bytes]:
 
 def _summary_rows(run: ExportedRun) -> Iterator[Row]:
     for result in case_results(run.state):
-        case = {**_case_cells(result), "status": result.status, "message": result.message}
+        status = run.status if result.status == "pending" else result.status
+        case = {**_case_cells(result), "status": status, "message": result.message}
         named = [(name, found, metric) for name, found in result.devices.items() for metric in found.metrics]
         if not named:
             yield case

@@ -181,7 +181,7 @@ def _section(run: ExportedRun, index: int) -> dict[str, Any]:
         "run_id": run.started.run_id,
         "simulated": state.simulated,
         "heading": heading(state),
-        "when": when(state),
+        "when": when(state, run.status),
         "answer": lines[0] if lines and len(drawings) < 2 else "",
         "sentences": lines if len(drawings) > 1 else [] if is_single else lines[1:],
         "code": codes if len(codes) > 1 else [],

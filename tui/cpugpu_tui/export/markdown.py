@@ -27,7 +27,7 @@ def markdown(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
 def _section(run: ExportedRun) -> Iterator[str]:
     state = run.state
     yield f"## {escaped(run.name)}"
-    yield from ("", escaped(heading(state)), "", f"{escaped(when(state))}, run `{run.started.run_id}`")
+    yield from ("", escaped(heading(state)), "", f"{escaped(when(state, run.status))}, run `{run.started.run_id}`")
     if state.rows:
         yield ""
         yield from table(state, state.rows.values())

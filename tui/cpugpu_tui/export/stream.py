@@ -225,6 +225,14 @@ class ExportedRun:
     """One run, with the events that `kept` returns."""
 
     events: tuple[model.Event, ...]
+    is_running: bool = False
+    """Whether it has no end because it has not ended yet."""
+
+    @property
+    def status(self) -> str:
+        """Its status, in the words of the history."""
+        finished = self.state.finished
+        return finished.status if finished is not None else "running" if self.is_running else "interrupted"
 
     @cached_property
     def state(self) -> RunState:
@@ -250,7 +258,7 @@ class ExportedRun:
         return self.started.plan.name
 
 
-def exported(events: Iterable[model.Event]) -> ExportedRun:
+def exported(events: Iterable[model.Event], *, is_running: bool = False) -> ExportedRun:
     """Return a run for export, from live or loaded events.
 
     The run's number is left out, because it differs between databases.
@@ -258,7 +266,7 @@ def exported(events: Iterable[model.Event]) -> ExportedRun:
     Raises:
         ValueError: the events have no `RunStarted`.
     """
-    return ExportedRun(tuple(kept(events)))
+    return ExportedRun(tuple(kept(events)), is_running)
 
 
 def ndjson(runs: Sequence[ExportedRun]) -> Iterator[bytes]:

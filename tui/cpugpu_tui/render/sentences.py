@@ -77,12 +77,12 @@ def settings(run: RunState) -> list[str]:
     return [*parts, *(["worker: thread"] if run.facts.get("worker") == "thread" else [])]
 
 
-def when(run: RunState) -> str:
-    """Return when the run began and how it ended."""
+def when(run: RunState, status: str) -> str:
+    """Return when the run began and its status."""
     if run.run is None:
         return ""
     began = f"{datetime.fromtimestamp(run.run.wall_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return f"{began}, {run.finished.status if run.finished is not None else 'unfinished'}"
+    return f"{began}, {status}"
 
 
 # ------------------------------------------------------------------ below it

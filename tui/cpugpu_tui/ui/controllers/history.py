@@ -244,7 +244,8 @@ class Exporting:
             from cpugpu_tui.export import formats, target
             from cpugpu_tui.export.stream import exported
 
-            run = exported(self._saved_runs().store.load(run_id))
+            store = self._saved_runs().store
+            run = exported(store.load(run_id), is_running=store.summary(run_id).status == "running")
             name = formats.required_format_of(path)
             if name == formats.THRESHOLDS:
                 from cpugpu_tui.export.thresholds import add_to
