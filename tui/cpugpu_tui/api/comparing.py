@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from statistics import geometric_mean
 from typing import Any
@@ -66,7 +66,8 @@ def compare(
         rounds=None, starts=None, max_seconds=max_seconds, simulate=simulate, save=save,
         called=(side, "sizes", of_side),
     ) for what, side, (lines, of_side) in ((new, "new", (setup, "setup")), (old, "old", older)))  # fmt: skip
-    codes, olds = with_names_of_both([_typed(asked)], [_typed(other)])
+    typed = replace(_typed(other), setup_option="--setup" if old_setup is None else "--old-setup")
+    codes, olds = with_names_of_both([_typed(asked)], [typed])
     request = asked.request._replace(
         names=(codes[0].name,), own=OwnWorkloads(codes=codes), starts=1, pair=pair_words(codes, olds)
     )

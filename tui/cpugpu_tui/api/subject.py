@@ -167,7 +167,7 @@ def _stands_beside(inputs: object, what: object) -> bool:
 def in_python(text: str) -> str:
     """Return a remedy with arguments of the Python functions in place of options."""
     text = re.sub(r"--let (\w+)='([^']*)'", r"let={'\1': '\2'}", text).replace("--in-place", "in_place=True")
-    names = "setup|let|threads|dtype|device|max-seconds|rounds|simulate|db"
+    names = "setup|old-setup|let|threads|dtype|device|max-seconds|rounds|simulate|db"
     return re.sub(rf"--({names})\b", lambda found: found[1].replace("-", "_").replace("db", "database"), text)
 
 

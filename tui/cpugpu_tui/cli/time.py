@@ -150,6 +150,8 @@ def time(given: TimeGiven) -> None:
             old = other_codes(given, is_command=words is not None)
         else:
             old, commit = codes_of_revision(given, folder)
+        if given.against_setup is not None:
+            old = tuple(replace(code, setup_option="--against-setup") for code in old)
         if words is None:
             check_use_of_lets((codes[0], *old[:1]))
         if given.against_variant is not None:

@@ -241,7 +241,7 @@ def play(
                 _end_late(played, plan, request, face)
                 break
             played.pair_s = time.monotonic() - began_pair_s
-            _add_pair(played, duet, plan, sides, events, ended, face)
+            _add_pair(played, duet, plan, events, ended, face)
             if outbox is not None:
                 played.take_numbers(outbox)
             played.start_up_s = time.monotonic() - started_s - played.visits_s
@@ -303,8 +303,8 @@ def _end_late(played: Played, plan: Plan, request: PlanRequest, face: Face) -> N
 
 
 def _add_pair(
-    played: Played, duet: Duet, plan: Plan, sides: Sequence[Side], events: Sequence[Sequence[Event]],
-    ended: Sequence[RunFinished], face: Face,
+    played: Played, duet: Duet, plan: Plan, events: Sequence[Sequence[Event]], ended: Sequence[RunFinished],
+    face: Face,
 ) -> None:  # fmt: skip
     """Add the runs of a pair of agents, and tell what failed or differs."""
 
@@ -335,15 +335,12 @@ def _add_pair(
     played.is_over = duet.stopping or any(each.status != "done" for each in ended)
     is_one = plan.is_of_two_codes and len({case.sweep for case in plan.cases}) == 1
     sizes = {case.key: f"n = {case.size:,}" for case in plan.cases} if is_one else {}
-    setups = [[code.setup for code in side.codes] for side in sides]
-    for series, setup, each in zip(played.series, setups, events, strict=False):
+    for series, each in zip(played.series, events, strict=False):
         for event in each:
             if isinstance(event, CaseFailed) and event.kind != "skipped":
                 played.failed.add(event.case)
-                called, remedy = sizes.get(event.case, event.case), event.remedy
-                if setup != setups[1] and "--setup" in remedy:  # the agent does not know the other side
-                    remedy = f"{remedy.replace('--setup', '--against-setup')} --against-setup replaces --setup."
-                tell(f"{called} failed in {series.name}: {event.message} {remedy}".strip())
+                called = sizes.get(event.case, event.case)
+                tell(f"{called} failed in {series.name}: {event.message} {event.remedy}".strip())
     *both, played.placebo = (
         replace(series, runs=(*series.runs, run)) if (run := measured(each)) is not None else series
         for series, each in zip((*played.series, played.placebo), events, strict=True)

@@ -141,6 +141,8 @@ class OwnCode:
     """The implementation for the CPU and the one for the GPU, if they are two; this code then only names them."""
     is_compiled: bool = False
     """The default variant is compiled, too: that of one side, in a duet of two variants."""
+    setup_option: str = field(default="--setup", compare=False)
+    """Option that gives its setup, for remedies: OLD may have another one."""
 
 
 @dataclass(frozen=True)

@@ -113,13 +113,13 @@ def examine(
         raise refused("The statement changes its inputs, so later calls do other work.",
                       "Add --in-place: the inputs are then restored before each call.")  # fmt: skip
     if wait is not None and not seen.count and seen.on_cpu:
-        raise _never_on_gpu(seen)
+        raise _never_on_gpu(seen, workload.code.setup_option)
     if not changed:
         _require_work(op, result, seen, wait)
         _require_repeated_work(op, device, seen)
     is_elsewhere = not (seen.count or seen.copies_to_gpu or seen.copies_to_host)
     if wait is not None and is_elsewhere and not any(each.is_cuda for each in tensors(result)):
-        raise _never_on_gpu(seen)
+        raise _never_on_gpu(seen, workload.code.setup_option)
     op.restore = _restorer(op, wait) if changed else None
     # Not those of operators: attention in bfloat16 has sums in float32 inside. A plain number has no type of its own.
     found = (*tensors(op.inputs), *(each for each in numbers(result) if each.dim()))
@@ -277,10 +277,10 @@ def _require_numbers(result: Any, code: OwnCode) -> None:
         raise refused(f"{what} returns {type(result).__name__}, which holds no numbers to compare.", remedy)
 
 
-def _never_on_gpu(seen: Operators) -> CaseError:
+def _never_on_gpu(seen: Operators, setup_option: str = "--setup") -> CaseError:
     line = f" at {seen.cpu_line}" if seen.cpu_line and not seen.cpu_line.startswith("<") else ""
     ran = f" {', '.join(seen.on_cpu[:3])} ran on the CPU{line}." if seen.on_cpu else ""
-    remedy = "Make the tensors in --setup or inputs(n), or name device in the code."
+    remedy = f"Make the tensors in {setup_option} or inputs(n), or name device in the code."
     if not seen.on_cpu:
         remedy = "Add --device cpu, or set code for the GPU beside it: --on-cpu CODE --on-gpu CODE."
     return refused(f"Never used the GPU: 0 operators of torch ran there.{ran}", remedy)

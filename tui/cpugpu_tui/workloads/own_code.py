@@ -275,12 +275,13 @@ def remedy_of(error: BaseException, code: OwnCode) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"Install {error.name}, or name the folder that holds it in PYTHONPATH."
     if isinstance(error, NameError) and error.name and not code.target:
-        name = error.name
+        name, option = error.name, code.setup_option
+        replaces = "" if option == "--setup" else f" {option} replaces --setup."
         if find_spec(name) is not None:
-            return f"Import or make {name} in --setup, for example --setup 'import {name}'."
+            return f"Import or make {name} in {option}, for example {option} 'import {name}'.{replaces}"
         if name in numbers_in("\n".join(code.setup)) | numbers_in(code.statement):
             return f"Give {name} a value, for example --let {name}=1024 or --let {name}=n."
-        return f"Make {name} in --setup, for example --setup '{name} = torch.rand(n, n)'."
+        return f"Make {name} in {option}, for example {option} '{name} = torch.rand(n, n)'.{replaces}"
     return "Correct the code."
 
 

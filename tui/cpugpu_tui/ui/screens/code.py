@@ -374,7 +374,7 @@ def _facts(code: OwnCode) -> Iterator[tuple[str, str]]:
         yield "function", f"{code.target[-1]} of {code.target[0]}"
     for each in fields(code):
         value = getattr(code, each.name)
-        if value and each.name not in ("name", "statement", "setup", "lets", "target", "sha256"):
+        if value and each.name not in ("name", "statement", "setup", "lets", "target", "sha256", "setup_option"):
             text = shlex.join(value) if isinstance(value, tuple) else "yes" if value is True else str(value)
             yield each.name.replace("_", " "), text
 
