@@ -20,7 +20,7 @@ from typing import Any
 from tests.helpers.bench.ratios import table
 from tests.helpers.command_line import ROOT
 
-from cpugpu_tui.doctor.check_registry import CHECKS
+from cpugpu_tui.doctor.collect import CHECKS
 from cpugpu_tui.machine.limits import LIMITS
 from cpugpu_tui.machine.text import REASONS
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cpugpu_tui.doctor.check_registry import examine
+from cpugpu_tui.doctor.collect import examine
 from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, DriverSetup, Facts, Finding, HistoryFacts, HostSetup
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import Device, EventClock, GpuTelemetry, Reading

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.helpers.golden import assert_golden, paragraphs
 from tests.helpers.runs.checked_machine import HELLO, gpu, machine, no_driver
 
-from cpugpu_tui.doctor.check_registry import CHECKS, Check, examine
+from cpugpu_tui.doctor.collect import CHECKS, Check, examine
 from cpugpu_tui.doctor.facts import AgentFacts, ClockSetting, DriverFacts, Facts, HistoryFacts, HostSetup, OwnRun, ok
 from cpugpu_tui.model import Device, GpuProcess, MigInstance
 from cpugpu_tui.render.capabilities import capabilities

@@ -5,7 +5,7 @@ from tests.helpers.machine.fake_interpreters import with_torch
 
 from cpugpu_tui.cli.doctor import INDENT, show
 from cpugpu_tui.doctor import collect
-from cpugpu_tui.doctor.check_registry import CHECKS
+from cpugpu_tui.doctor.collect import CHECKS
 from cpugpu_tui.doctor.facts import Finding
 from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.transport import interpreter_search

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from tests.helpers.machine.nvml_library import FakeNvml
 
-from cpugpu_tui.doctor.check_registry import examine
+from cpugpu_tui.doctor.collect import examine
 from cpugpu_tui.doctor.driver_child import Asked, ask_driver
 from cpugpu_tui.doctor.facts import DriverFacts, Facts
 from cpugpu_tui.errors import EXIT_CHECK_FAILED

@@ -5,8 +5,7 @@ from concurrent.futures import Future
 import pytest
 
 from cpugpu_tui.doctor import collect
-from cpugpu_tui.doctor.check_registry import examine
-from cpugpu_tui.doctor.collect import DEADLINE_S, Section, history_facts
+from cpugpu_tui.doctor.collect import DEADLINE_S, Section, examine, history_facts
 from cpugpu_tui.doctor.driver_child import Asked, driver_facts
 from cpugpu_tui.doctor.facts import Facts, host_setup, own_runs
 from cpugpu_tui.machine.nvml.calls import has_nvidia_gpu

@@ -65,8 +65,7 @@ def doctor(given: DoctorGiven) -> None:
     Each problem is printed with its cause and a remedy. The exit code is 1 if a check fails.
     """
     from cpugpu_tui.cli.running.options import found_python
-    from cpugpu_tui.doctor.check_registry import examine
-    from cpugpu_tui.doctor.collect import collect
+    from cpugpu_tui.doctor.collect import collect, examine
 
     json, simulated = given.json, given.simulation
     python = found_python(given.python, simulation=simulated)

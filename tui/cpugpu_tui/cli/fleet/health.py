@@ -19,7 +19,7 @@ from cpugpu_tui.model.quantities import count_of
 if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet.running import Seen
     from cpugpu_tui.compare.cards import BesideCard
-    from cpugpu_tui.doctor.check_registry import HostFinding
+    from cpugpu_tui.doctor.collect import HostFinding
     from cpugpu_tui.model import Plan
     from cpugpu_tui.session.fleet_state import FleetState, HostState
 
@@ -99,7 +99,7 @@ def doctor(given: HealthGiven) -> None:
     Hosts that failed come first, then failed checks, then warnings; rare ones before common ones.
     Exit code: 0 no check failed, 1 a check failed, 3 a host failed.
     """
-    from cpugpu_tui.doctor.check_registry import findings_of, worst_first
+    from cpugpu_tui.doctor.collect import findings_of, worst_first
     from cpugpu_tui.model import Plan
 
     seen = _run(given, Plan("doctor", (), ("all",), check_clocks=True, reads_driver=True, simulation=given.simulation))
