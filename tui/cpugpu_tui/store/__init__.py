@@ -17,9 +17,12 @@ from cpugpu_tui.store.database import Store
 from cpugpu_tui.store.filtering import RunSummary
 
 if TYPE_CHECKING:
-    from cpugpu_tui.model import Plan
+    from cpugpu_tui.model import Ceilings, Plan
 
-__all__ = ["RunSummary", "Store", "is_read_only", "open_read_only", "open_store", "open_to_read", "with_saved_peaks"]
+__all__ = [
+    "RunSummary", "Store", "is_read_only", "open_read_only", "open_store", "open_to_read", "saved_peaks",
+    "with_saved_peaks",
+]  # fmt: skip
 
 READER_WAIT_S = 1.0
 """How long a read-only command waits for a lock. Then it reads without marking interrupted runs first."""
@@ -73,9 +76,14 @@ def with_saved_peaks(plan: Plan, database: Path | None, *, save: bool) -> Plan:
     """Return a plan that is not saved with all peak rates in the history, which is read without any change to it."""
     if save:  # the session reads them in the store that it writes to
         return plan
+    return replace(plan, ceilings=saved_peaks(database))
+
+
+def saved_peaks(database: Path | None, hostname: str | None = None) -> tuple[Ceilings, ...]:
+    """Return all peak rates in the history, or those of a host, without any change to it; none if it cannot be read."""
     with suppress(StoreError), closing(open_read_only(paths.database_path(database))) as store:
-        return replace(plan, ceilings=store.ceilings())
-    return plan
+        return store.ceilings(hostname)
+    return ()
 
 
 # ------------------------------------------------------------------ on read-only mounts, or in folders of other users

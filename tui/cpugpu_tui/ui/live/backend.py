@@ -232,10 +232,12 @@ class Backend:
     def ceilings(self) -> tuple[Ceilings, ...]:
         """Return the peak rates of this machine's devices from their last calibration."""
         from cpugpu_tui.analysis.ceilings import newest
+        from cpugpu_tui.store import saved_peaks
 
-        simulated = self._options.request.simulation is not None
+        simulated, host = self._options.request.simulation is not None, platform.node()
         with suppress(StoreError):
-            known = self.history.store.ceilings(platform.node())
+            is_saved = self._options.save
+            known = self.history.store.ceilings(host) if is_saved else saved_peaks(self._options.database, host)
             return newest([found for found in known if found.simulated == simulated])
         return ()
 

@@ -112,6 +112,8 @@ class Form(Box[T]):
         """Show a field for each of `labels`, which maps its name to its label."""
         super().__init__()
         self._title, self._labels, self._state, self._glyphs = title, labels, state, glyphs
+        self._in_sight: tuple[object, ...] = ()
+        """What was last scrolled to: the size of the screen, and each line with its place in the box."""
 
     def make_field(self, name: str) -> Iterable[Widget]:
         """Yield the field of this name, whose id is the name."""
@@ -147,6 +149,8 @@ class Form(Box[T]):
 
     def on_mount(self) -> None:
         """Focus the first field."""
+        # On a busy machine a hint gets its place only after `call_after_refresh` has called: it was out of sight.
+        self.screen_layout_refresh_signal.subscribe(self, self._bring_into_sight)
         self.field(next(iter(self._labels))).focus()
 
     def on_resize(self) -> None:
@@ -199,16 +203,23 @@ class Form(Box[T]):
             self.check()
             self.call_after_refresh(self._bring_into_sight)
 
-    def _bring_into_sight(self) -> None:
-        """Scroll to the field with the focus and its hint, below the last field also to the estimate."""
+    def _bring_into_sight(self, _: object = None) -> None:
+        """Scroll to the field with the focus and its hint, below the last field also to the estimate.
+
+        Not again while they stay where they are: a person may have scrolled elsewhere.
+        """
         names = list(self._labels)
         name = self.focused.id if self.is_shown and self.focused is not None else None
         if name not in names:
             return
-        for wanted in (*(["outcome"] if name == names[-1] else []), f"{name}-hint", name):
-            line = self.query_one(f"#{wanted}")
-            if line.display:
-                line.scroll_visible(animate=False, immediate=True)
+        wanted = (*(["outcome"] if name == names[-1] else []), f"{name}-hint", name)
+        lines = [line for line in map(self.field, wanted) if line.display]
+        places = (self.size, *((line.id, line.virtual_region) for line in lines))
+        if places == self._in_sight:
+            return
+        self._in_sight = places
+        for line in lines:
+            line.scroll_visible(animate=False, immediate=True)
 
     @on(Input.Submitted)
     @on(Chooser.Submitted)

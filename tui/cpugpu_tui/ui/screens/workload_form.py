@@ -11,6 +11,7 @@ from textual.widget import Widget
 from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype
 from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.machine.procfs import default_threads
 from cpugpu_tui.model import COMPILED, DTYPES, WorkloadInfo
 from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.session.request import usual_starts
@@ -67,9 +68,6 @@ FIELDS: dict[str, tuple[str, str, Parse]] = {
 
 CHOICES = ("dtype", "variant", "threads", "scale")
 """Fields with a `Choice`."""
-
-USUAL_CORES = 8
-"""CPU threads that are offered before an agent has reported its own number."""
 
 
 class Filled(NamedTuple):
@@ -165,7 +163,8 @@ class WorkloadForm(Form[Filled | None]):
     def __init__(self, entry: Entry, state: AppState, glyphs: Glyphs, draft: Mapping[str, str] | None = None) -> None:
         """Edit this entry's request, or what was typed for it before; the state has devices and facts."""
         request, threads = entry.request, state.environment.get("threads")
-        options = options_of(request, threads if isinstance(threads, int) else USUAL_CORES)
+        # Those of this machine before an agent has reported its own number.
+        options = options_of(request, threads if isinstance(threads, int) else default_threads())
         # Without a choice there is nothing to ask.
         labels = {name: label for name, (label, *_) in FIELDS.items() if len(options.get(name, (0, 0))) > 1}
         super().__init__(entry.name, labels, state, glyphs)
