@@ -65,7 +65,7 @@ async def test_a_run_that_is_not_saved_uses_saved_peak_rates(tmp_path):
         app = CpuGpuApp(AppOptions(request=asked, database=tmp_path / "results.db", save=save))
         async with ShownApp(app) as pilot:
             if not save:  # pages show them before any run
-                await settled(pilot, lambda: bool(app.state.ceilings))
+                await settled(pilot, lambda app=app: bool(app.state.ceilings))
             await run_to_its_end(pilot)
             assert app.state.run.plan.ceilings, "measured after the first run, read for the second"
     assert app.bridge.backend.outbox is None
