@@ -16,6 +16,7 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.request import out_of_time
 from cpugpu_tui.session.resume import unfinished
 from cpugpu_tui.state.folding import folded
 
@@ -77,6 +78,13 @@ def test_many_cases_that_were_not_reached_are_one_sentence_and_no_rows(words):
     offer = "Resume: cpugpu-tui run --resume 1 --max-seconds 10"  # with 5 s again, nothing more was timed
     offers = [offer in state_text(ended(request, skipped=count)) for count in (7, 1, 0)]
     assert offers == [True, True, False]
+
+
+def test_a_run_without_a_result_names_one_limit_that_is_enough():
+    """`allow 11 s` stood above `Resume: cpugpu-tui run --resume 1 --max-seconds 1.2`."""
+    state = ended(PlanRequest(("matmul",), sizes="10:100:10", max_seconds=0.6), skipped=9)
+    assert "allow 11 s" in out_of_time(state.plan, state.finished, state).remedy
+    assert "--resume 1 --max-seconds 11" in state_text(state)
 
 
 def test_files_and_notebooks_show_the_same_rows_and_starts_as_the_screen():

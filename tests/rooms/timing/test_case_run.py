@@ -212,8 +212,8 @@ def test_a_limit_without_a_result_names_the_time_that_was_missing(words):
         (DeviceTimes("cpu"), None),
         (DeviceTimes("cpu"), endless),  # 5 s were advised for code that slept for 30
     ):
-        row = SimpleNamespace(times={"cpu": times}, failure=failure)
+        row = SimpleNamespace(times={"cpu": times}, failure=failure, status="skipped")
         state: Any = SimpleNamespace(rows={"c": row}, devices=("cpu",))
-        ended = out_of_time(plan, done, 6.0, state)
+        ended = out_of_time(plan, done, state)
         assert ended.exit_code == EXIT_CASES_FAILED
         words(f"{ended.message} {ended.remedy}")

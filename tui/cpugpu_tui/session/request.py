@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -79,25 +80,36 @@ def most_first(limit_s: float | None) -> int:
     return SURVEY_GRID if limit_s is not None else MOST_GRID
 
 
-def out_of_time(plan: model.Plan, finished: model.RunFinished, elapsed_s: float, state: RunState) -> model.RunFinished:
-    """Return the end of a run without results; if its time limit caused that, the run has failed."""
-    if plan.max_seconds is None:
-        return finished
+def longer_s(plan: model.Plan, state: RunState) -> float:
+    """Return a time limit for a run whose own was too short: twice as long, and enough for a first size."""
+    limit_s, rows = plan.max_seconds or 0.0, state.rows.values()
+    is_enough = not rows or any(row.status == "ok" for row in rows)
+    return max(2 * limit_s, 0.0 if is_enough else math.ceil(limit_s + _first_size(plan, state)[1]))
+
+
+def _first_size(plan: model.Plan, state: RunState) -> tuple[str, float]:
+    """Return what is known of the first size, as the beginning of a sentence, and its time on all devices, seconds."""
     from cpugpu_tui.timing.warm_up import least_device_ns
 
     first = next(iter(state.rows.values()))
     calls_ns = [found for times in first.times.values() if (found := _call_ns(times)) is not None]
     devices = max(1, len(state.devices))
-    if calls_ns:
-        least_s = sum(least_device_ns(each, replace(plan, max_seconds=None)) for each in calls_ns) / 1e9
-        least_s *= devices / len(calls_ns)
-        why = f"A call takes {time_text(max(calls_ns))}"
-    else:
-        least_s, why = devices * plan.budget_s, f"A size takes up to {plan.budget_s:g} s on each device"
-    remedy = f"{why}: allow {elapsed_s + least_s:.0f} s for a run."
-    if not calls_ns and plan.times_commands:
+    if not calls_ns:
+        return f"A size takes up to {plan.budget_s:g} s on each device", devices * plan.budget_s
+    least_ns = sum(least_device_ns(each, replace(plan, max_seconds=None)) for each in calls_ns)
+    return f"A call takes {time_text(max(calls_ns))}", least_ns / 1e9 * devices / len(calls_ns)
+
+
+def out_of_time(plan: model.Plan, finished: model.RunFinished, state: RunState) -> model.RunFinished:
+    """Return the end of a run without results; if its time limit caused that, the run has failed."""
+    if plan.max_seconds is None:
+        return finished
+    first = next(iter(state.rows.values()))
+    has_call = any(_call_ns(times) is not None for times in first.times.values())
+    remedy = f"{_first_size(plan, state)[0]}: allow {longer_s(plan, state):g} s for a run."
+    if not has_call and plan.times_commands:
         remedy = "The command's first run and the timing of its start-up did not end: allow several times as long."
-    elif not calls_ns and first.failure is not None and first.failure.device:  # its step on this device did not end
+    elif not has_call and first.failure is not None and first.failure.device:  # its step on this device did not end
         remedy = first.failure.remedy
     return replace(
         finished, exit_code=EXIT_CASES_FAILED, remedy=remedy,

@@ -14,6 +14,7 @@ from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.report.time_limit import wide_brackets
 from cpugpu_tui.session.repeat import repeat_text, why_no_command
+from cpugpu_tui.session.request import longer_s
 from cpugpu_tui.state.folding import Remaining, folded
 
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ def resume_command(state: RunState, *, is_interrupted: bool = False) -> str:
         return ""
     python = ("--python", str(facts["python_option"])) if facts.get("python_option") else ()
     files = (word for file in run.plan.own_files for word in ("--workloads", file.path))
-    limit_s = run.plan.max_seconds  # the same one again may end before the first missing case
-    longer = () if limit_s is None else ("--max-seconds", f"{2 * limit_s:g}")
+    # The same limit again may end before the first missing case.
+    longer = () if run.plan.max_seconds is None else ("--max-seconds", f"{longer_s(run.plan, state):g}")
     return shlex.join(("cpugpu-tui", "run", "--resume", str(run.number), *longer, *python, *files))
 
 

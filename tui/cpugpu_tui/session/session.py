@@ -188,7 +188,7 @@ class Session:
         if finished.status == "done" and self._stream.failed_cases:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
         elif finished.status == "done" and self._plan.cases and not self._stream.timed_cases and self._saved is None:
-            finished = out_of_time(self._plan, finished, time.monotonic() - self._began_s, self._stream.left.state)
+            finished = out_of_time(self._plan, finished, self._stream.left.state)
         return self._stream.end(finished)
 
     def _run_agents(self, started: float) -> model.RunFinished:
