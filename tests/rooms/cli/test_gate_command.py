@@ -45,6 +45,16 @@ def test_a_new_baseline_is_shown_with_its_runs_also_as_json(based, words):
     assert made == {**based.here("baseline", "main", "--json").objects[0], "name": "other"}
 
 
+@pytest.mark.usefixtures("agents_here")
+def test_a_size_that_one_run_of_a_baseline_skipped_is_said_at_once_and_by_the_gate(based, words):
+    """Each gate was undecided, because a baseline of five runs had four of one size."""
+    with closing(sqlite3.connect(based.database)) as database, database:
+        database.execute("UPDATE case_result SET status = 'skipped' WHERE run_number = 3 AND case_key LIKE '%/256/%'")
+    words(based.here("baseline", "other", "1").out)
+    (told,) = based.here("gate", "--json").objects
+    words(sorted({each["why"] for each in told["verdicts"] if each["why"]}))
+
+
 @pytest.fixture(scope="module")
 def ten_runs(five_runs, tmp_path_factory):
     """The same and five runs of a slower GPU after them; only copied."""

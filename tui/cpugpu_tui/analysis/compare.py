@@ -20,6 +20,7 @@ from typing import NamedTuple
 from cpugpu_tui.analysis.pairs import SINGLE, Change, Pair, together
 from cpugpu_tui.decide.stats import Variance, moderated
 from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.model.quantities import count_of
 
 LOOKS = {5: 0.05, 7: 0.15, 10: 0.8}
 """Number of pairs of a duet at a look → its share of the level. Together 1.
@@ -341,8 +342,12 @@ def _gated(each: Judged, limit: float) -> Gated:
     if each.verdict == TOO_FEW:
         if each.pairs[0].is_chosen:
             return Gated(each, NOT_JUDGED, "the search chose it only in some runs")
-        needed = f"{FIRST_LOOK} pairs of agents" if found.is_duet else f"{GATE_RUNS} runs on each side"
-        why = "all runs are identical" if found.is_copied else f"a verdict needs {needed}"
+        needed = f"a verdict needs {GATE_RUNS} runs on each side"
+        if found.is_duet:
+            needed = f"a verdict needs {FIRST_LOOK} pairs of agents"
+        elif found.base_runs < GATE_RUNS <= found.new_runs:
+            needed = f"the baseline has {count_of(found.base_runs, 'run')} of it, and a verdict needs {GATE_RUNS}"
+        why = "all runs are identical" if found.is_copied else needed
         if any(pair.is_starved for pair in each.pairs):
             why += ", and some runs had no free core"
         return Gated(each, TOO_FEW, why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -166,8 +167,16 @@ def set_baseline(store: Store, name: str, series_id: str, typed: str = "") -> tu
     old = store.set_baseline(name, series_id)
     # At 40 columns the app shows only the beginning.
     replaced = f" (was {numbers_text(old)})" if old else ""
-    few = f"`gate` needs {GATE_RUNS} runs." if count < GATE_RUNS else ""
+    few = f"`gate` needs {GATE_RUNS} runs." if count < GATE_RUNS else _short_cases(series)
     return series, f"Baseline {name} is {series.text}{replaced}.", few
+
+
+def _short_cases(series: Series) -> str:
+    """Return how many planned cases some runs skipped, so that `gate` cannot judge them; empty without any."""
+    cases = (case for run in series.runs for case in run.cases.values() if case.median_ns and not case.is_chosen)
+    timed = Counter(case.case.key for case in cases)
+    short = sum(count < GATE_RUNS for count in timed.values())
+    return f"`gate` needs {GATE_RUNS} runs of each case: {short} of {len(timed)} cases had fewer." if short else ""
 
 
 def is_baseline_name(name: str) -> bool:
