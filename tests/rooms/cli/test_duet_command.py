@@ -135,7 +135,7 @@ def test_max_seconds_ends_it_before_a_pair_that_would_end_too_late(cpugpu, both,
     assert told["duet"]["pairs"] == 1  # type: ignore[index]
     assert told["bands"] == {"latency": 0.04, "device": 0.005}
     assert "Allow more time with --max-seconds." in cpugpu.here("compare", "1", "2", code=EXIT_OK).out
-    in_22_s = in_turn.Played((), Series("", ()), pairs=1, visits_s=2.0, start_up_s=20.0)
+    in_22_s = in_turn.Played((), Series("", ()), is_cut=True, pairs=1, visits_s=2.0, start_up_s=20.0)
     assert in_22_s.text.endswith("5 are needed: about --max-seconds 110.")
 
 

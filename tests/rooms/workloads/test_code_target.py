@@ -135,6 +135,15 @@ def test_a_changed_file_is_other_code(file):
     assert own_code(f"{file}:sized").sha256 != before.sha256
 
 
+def test_what_a_file_draws_while_it_is_imported_is_the_same_each_time(tmp_path):
+    """Two agents of one file had other weights, and were told that their results differ."""
+    path = tmp_path / "drawn.py"
+    path.write_text("import torch\nW = torch.rand(3)\ndef f(): return W")
+    workload = [CodeWorkload(own_code(f"{path}:f")) for _ in range(2)]
+    first, second = (each.made(4, torch.float32, 1) for each in workload)
+    assert first.function(*first).tolist() == second.function(*second).tolist()
+
+
 def test_a_file_that_was_edited_since_it_was_shown_does_not_run(file):
     code = own_code(f"{file}:forward")
     file.write_text(f"raise RuntimeError\n{file.read_text()}")

@@ -128,6 +128,8 @@ class Played:
     """Event clocks that the first pair of agents has checked."""
     is_over: bool = False
     """Whether it was stopped, or a side cannot run."""
+    is_cut: bool = False
+    """Whether its time limit ended it before the verdicts were clear."""
     notices: list[str] = field(default_factory=list)
     """What was told."""
 
@@ -160,7 +162,7 @@ class Played:
         """How long it took, in a sentence."""
         agents = count_of(self.pairs, "pair of agents", "pairs of agents")
         took = f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
-        is_enough = self.is_over or self.pairs >= compare.FIRST_LOOK
+        is_enough = not self.is_cut or self.pairs >= compare.FIRST_LOOK
         enough_s = (self.visits_s + self.start_up_s) * compare.FIRST_LOOK / max(self.pairs, 1)
         return f"{took}{'' if is_enough else f' {compare.FIRST_LOOK} are needed: about --max-seconds {enough_s:.0f}.'}"
 
@@ -246,9 +248,10 @@ def play(
                 played.take_numbers(outbox)
             played.start_up_s = time.monotonic() - started_s - played.visits_s
             face.look(played)
-            if time.monotonic() >= ends_s - played.pair_s:  # on busy cores a limit of 20 s let 38 s pass
-                break
             left = _open(played, plan, number)
+            if time.monotonic() >= ends_s - played.pair_s:  # on busy cores a limit of 20 s let 38 s pass
+                played.is_cut = bool(left)
+                break
             cases = tuple(case for case in plan.cases if case.key in left)
             if is_narrowing := not cases and plan.search is not None and len(known) < plan.search.most_cases:
                 cases, number, ready = _between(_judged(played), known), 0, 0
@@ -351,7 +354,7 @@ def _add_pair(
         for key in [each for each in base if each not in played.failed]:
             found = [differing_results({"": base[key]}, {"": other[key]}) for other in others if key in other]
             if any(found):
-                tell(f"n = {base[key].case.size:,}: {found[0]}. Correct one of the codes.")
+                tell(f"n = {base[key].case.size:,}: {found[0]}. Correct one of the codes, or seed what it draws.")
                 played.failed.add(key)
                 played.exit_code = max(played.exit_code, EXIT_CASES_FAILED)
 

@@ -154,6 +154,7 @@ class CodeWorkload(Workload):
         if code.target and code.target[0] != CALLER:
             if code.sha256 and hash_of_file(code.target[0]) != code.sha256:
                 raise UsageError(f"{code.target[0]} has changed since this run was started.", "Start it again.")
+            seed_all(0)  # a file may make its model when it is imported: equal files had other weights in each agent
             function, inputs = load_target(*code.target)
         if function is not None:
             function = on_host(function)

@@ -129,6 +129,7 @@ def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(c
     assert done.err.count("n = 64: different results: by about") == 1, "3 then, 2 now"
     (told,) = json.loads(done.out.splitlines()[-1])["verdicts"]
     assert (told["verdict"], told["trouble"][:17]) == ("NOT COMPARABLE", "different results")
+    assert "are needed" not in done.out, "more time gives no verdict"
     assert "only files that it imports can differ" in done.err
     old, _ = (event.plan.codes[0] for event in done.events if isinstance(event, RunStarted))  # one pair
     assert old.statement.startswith(f"{mine}:scaled of ")
