@@ -134,6 +134,16 @@ def test_a_history_is_filtered_by_all_that_its_runs_tell(store, text, numbers):
     assert [run.number for run in store.runs(2, text=text)] == numbers[:2]
 
 
+def test_a_killed_run_has_the_sizes_that_it_planned():
+    """A sweep from 1 to 8,192 looked like one from 1 to 64."""
+    cases = [Case("matmul", size) for size in (8192, 1, 64)]
+    with closing(Store.in_memory()) as store:
+        begun = RunStarted(run_id="ID", series_id="s", plan=Plan("matmul", tuple(cases)), environment={}, seq=1)
+        store.import_run([begun, *(kind(case=each.key) for each in cases[1:] for kind in (CaseStarted, CaseFinished))])
+        for text in ("", "n>8000", "n:64"):
+            assert [run.sizes for run in store.runs(text=text)] == [(1, 64, 8192)], text
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_found_as_they_are(store, name):
     word = name.split()[0]

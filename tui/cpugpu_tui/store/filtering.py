@@ -40,7 +40,12 @@ SUMMARIES = """
         -- The names of typed code hold four hex digits; other plans are not read.
         CASE WHEN run.name GLOB '*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]*' AND json_valid(run.plan)
             THEN CAST(json_extract(run.plan, '$.codes[0].statement') AS TEXT) END,
-        run.plan GLOB '*"beside":"[^"]*'  -- a fifth of the time of two instr()
+        run.plan GLOB '*"beside":"[^"]*',  -- a fifth of the time of two instr()
+        -- Other runs have settled all that they planned.
+        CASE WHEN status IN ('running', 'interrupted') AND json_valid(run.plan) THEN
+            (SELECT group_concat(CAST(json_extract(value, '$.size') AS INTEGER))
+                FROM json_each(run.plan, '$.cases') WHERE type = 'object')
+        END
     FROM run LEFT JOIN machine USING (machine_id) WHERE {which} ORDER BY number DESC
 """
 """Selects runs for `RunSummary.of_row`. `which` is a condition; `cases` is `CASES`, or NULL."""
@@ -86,7 +91,7 @@ class RunSummary(NamedTuple):
     dtypes: tuple[str, ...] = ()
     """Element types of its settled cases."""
     sizes: tuple[int, ...] = ()
-    """Sizes of its settled cases, smallest first."""
+    """Sizes of its settled cases and of those that it planned, smallest first."""
     statement: str = ""
     """Typed code; empty for a preset or workload."""
     is_beside: bool = False
@@ -112,9 +117,10 @@ class RunSummary(NamedTuple):
         """Return the summary in a row of `SUMMARIES`."""
         # By place, because looking up 16 columns by name took a third of the time of a list.
         (number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, hostname, machine, fleet_host,
-         cases, found, tags, baselines, statement, is_beside) = row  # fmt: skip
+         cases, found, tags, baselines, statement, is_beside, planned) = row  # fmt: skip
         cases_ok, cases_skipped, cases_failed, dtypes, sizes = _results(cases or "")
         devices, gpus = _devices(found)
+        sizes = _both(sizes, map(int, planned.split(",")) if planned else ())
         return cls(
             number=number, run_id=run_id, series_id=series_id, name=name, status=status, started_wall_ns=wall_ns,
             duration_ns=None if finished_wall_ns is None else max(0, finished_wall_ns - wall_ns), hostname=hostname,
@@ -128,7 +134,13 @@ class RunSummary(NamedTuple):
     def with_cases(self, cases: str | None) -> RunSummary:
         """Return the summary with what its settled cases tell."""
         ok, skipped, failed, dtypes, sizes = _results(cases or "")
+        sizes = _both(self.sizes, sizes)
         return self._replace(cases_ok=ok, cases_skipped=skipped, cases_failed=failed, dtypes=dtypes, sizes=sizes)
+
+
+def _both(sizes: tuple[int, ...], more: Iterable[int]) -> tuple[int, ...]:
+    """Return all of these sizes, smallest first."""
+    return tuple(sorted({*sizes, *more}))
 
 
 def shape_of(case_key: str) -> tuple[str, int] | None:
