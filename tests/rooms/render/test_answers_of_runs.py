@@ -17,7 +17,7 @@ from cpugpu_tui.export.stream import case_results
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, condition_data, row_with_threads
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.rows import run_table
-from cpugpu_tui.render.sentences import below_table, table_lines
+from cpugpu_tui.render.sentences import below_table, sentences, table_lines
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.report.segments import FROM, TOO_FEW
 from cpugpu_tui.state.folding import folded
@@ -95,6 +95,8 @@ def test_few_rounds_say_whether_the_ratio_is_too_small_for_them(gpu_ns, reason):
     stopped, done = (run.apply(model.RunFinished(status=status)) for status in ("stopped", "done"))
     told = [remedy in below_table(each, has_answers=False, in_full=False) for each in (run, stopped, done)]
     assert told == [False, False, True]
+    duet = replace(done, run=replace(done.run, environment={**done.run.environment, model.DUET: "a.1"}))
+    assert [remedy in sentences(each) for each in (done, duet)] == [True, False], "a duet refuses --rounds"
 
 
 def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown():

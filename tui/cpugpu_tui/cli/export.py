@@ -147,7 +147,7 @@ def _load(names: Sequence[str], database: Path | None) -> list[ExportedRun]:
         StoreError: the history cannot be read.
     """
     from cpugpu_tui.cli.past_runs import reading
-    from cpugpu_tui.export.stream import exported
+    from cpugpu_tui.export.stream import exported_from
 
     with reading(database, must_exist=True) as store:
         try:
@@ -156,9 +156,7 @@ def _load(names: Sequence[str], database: Path | None) -> list[ExportedRun]:
             if file := next((name for name in names if Path(name).suffix), None):
                 error.remedy = f"To write a file, use --out {shlex.quote(file)}."
             raise
-        return [
-            exported(store.load(run_id), is_running=store.summary(run_id).status == "running") for run_id in run_ids
-        ]
+        return [exported_from(store, run_id) for run_id in run_ids]
 
 
 def _veiled(runs: Sequence[ExportedRun], *, messages: bool) -> list[ExportedRun]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,13 +16,10 @@ from cpugpu_tui.cli.past_runs import history_table, reading, writing
 from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model.quantities import count_of, joined, megabytes
+from cpugpu_tui.model.quantities import count_of, megabytes
 
 if TYPE_CHECKING:
-    from cpugpu_tui.model import Event
     from cpugpu_tui.render.outcomes import Outcome
-    from cpugpu_tui.store import Store
-
 
 LISTED = 20
 """Maximum number of runs in the list of a dry run."""
@@ -177,17 +173,20 @@ def show(given: opt.Given) -> None:
 
     With --json, print its events.
     """
+    from cpugpu_tui.compare.comparison import differing_pairs
     from cpugpu_tui.state.folding import folded
 
     with reading(given.database, must_exist=True) as store:
         run_id = store.find(given.run_name)
         events = store.load(run_id)
         state = folded(events)
-        notice = None if given.json or not state.plan.is_of_two_codes else other_results(store, events)
+        differing, command = ((), "") if given.json else differing_pairs(store, events)
         is_interrupted = state.finished is None and store.summary(run_id).status == "interrupted"
     if not given.json:
         from cpugpu_tui.cli.output.tables import print_state
+        from cpugpu_tui.render.sentences import results_differ
 
+        notice = f"{results_differ(differing)} `{command}` shows both." if differing else None
         print_state(state, notice, in_full=given.explain, is_interrupted=is_interrupted)
         return
     from cpugpu_tui.model import RunFinished
@@ -200,22 +199,6 @@ def show(given: opt.Given) -> None:
     print_answer(state)
     if is_over:
         sys.stdout.buffer.write(encode(events[-1]))
-
-
-def other_results(store: Store, events: Sequence[Event]) -> str | None:
-    """Return a sentence if the results of a run and of the other code that was timed in turn with it differed."""
-    from cpugpu_tui.compare.comparison import pairs_of
-    from cpugpu_tui.state.folding import measured
-
-    run = measured(events)
-    other_id = None if run is None else store.other_side(run.run_id)
-    other = None if other_id is None else measured(store.load(other_id))
-    if run is None or other is None:
-        return None
-    sizes = dict.fromkeys(f"{pair.size:,}" for pair in pairs_of((run,), (other,)) if pair.differs)
-    compare = with_database(f"cpugpu-tui compare {run.number} {other.number}")
-    how = f"Its results differ from those of the other code, run {other.number}, at n = {joined([*sizes])}."
-    return f"{how} `{compare}` shows both." if sizes else None
 
 
 @opt.takes(commands.command(), RunsGiven, "run_names force database")

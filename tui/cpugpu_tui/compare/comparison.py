@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.analysis.compare import (
     BANDS,
@@ -25,10 +25,13 @@ from cpugpu_tui.config.paths import with_database
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import DEVICE
+from cpugpu_tui.model import DEVICE, Event, RunStarted
 from cpugpu_tui.session.repeat import simulation_text
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
-from cpugpu_tui.state.folding import HARDWARE, MeasuredCase, MeasuredRun
+from cpugpu_tui.state.folding import HARDWARE, MeasuredCase, MeasuredRun, measured
+
+if TYPE_CHECKING:
+    from cpugpu_tui.store import Store
 
 CLOCK_MARGIN = 0.02
 """SM clocks within this share are the same: a boost clock moves in steps of 15 MHz of 1980."""
@@ -291,6 +294,19 @@ def differing_results(base: Mapping[str, MeasuredCase], new: Mapping[str, Measur
             if not error <= one.tolerance:
                 return f"different results: by about {error:.2g} of their norm (allowed: {one.tolerance:g})"
     return ""
+
+
+def differing_pairs(store: Store, events: Sequence[Event]) -> tuple[tuple[Pair, ...], str]:
+    """Return the pairs of a saved run and the other code of its duet whose results differ, and the command for both."""
+    started = next((event for event in events if isinstance(event, RunStarted)), None)
+    is_of_two = started is not None and started.plan.is_of_two_codes
+    other_id = store.other_side(started.run_id) if started is not None and is_of_two else None
+    both = [run for each in (events, store.load(other_id)) if (run := measured(each))] if other_id else []
+    if len(both) < 2:
+        return (), ""
+    old, new = sorted(both, key=lambda run: -run.plan.turns)
+    pairs = tuple(pair for pair in pairs_of((old,), (new,)) if pair.differs)
+    return pairs, with_database(f"cpugpu-tui compare {old.number} {new.number}")
 
 
 # ------------------------------------------------------------------ what differed

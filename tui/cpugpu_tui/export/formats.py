@@ -145,7 +145,7 @@ def csv_table(runs: Sequence[ExportedRun], *, samples: bool) -> Iterator[bytes]:
 
 
 def _summary_rows(run: ExportedRun) -> Iterator[Row]:
-    for result in case_results(run.state):
+    for result in case_results(run.state, run.differing):
         status = run.status if result.status == "pending" else result.status
         case = {**_case_cells(result), "status": status, "message": result.message}
         named = [(name, found, metric) for name, found in result.devices.items() for metric in found.metrics]

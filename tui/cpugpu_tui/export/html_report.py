@@ -24,7 +24,7 @@ from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, finished_r
 from cpugpu_tui.render.gpus import matrices
 from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import full_table
-from cpugpu_tui.render.sentences import PICTURE, answer_cells, heading, sentences, when
+from cpugpu_tui.render.sentences import PICTURE, answer_cells, heading, when
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.report.report import decomposition_of
 from cpugpu_tui.state.condition import Condition, condition
@@ -171,7 +171,7 @@ def report(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
 def _section(run: ExportedRun, index: int) -> dict[str, Any]:
     state = run.state
     table = full_table(state, state.rows.values())
-    drawings, lines = list(_charts(state, index)), sentences(state)
+    drawings, lines = list(_charts(state, index)), run.sentences
     # The only chart has the sentences of the run beside it; each of several has its own.
     is_single, codes = len(drawings) == 1, code_lines(state)
     if is_single:

@@ -48,7 +48,7 @@ def json_document(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
 def _run(run: ExportedRun) -> Iterator[bytes]:
     head = {**run_data(run), "answers": as_data(run.state)}
     yield f'{_text(head)[:-1]},\n"results":['.encode()
-    for index, result in enumerate(case_results(run.state)):
+    for index, result in enumerate(case_results(run.state, run.differing)):
         yield (",\n" if index else "\n").encode() + _text(to_plain(result)).encode()
     yield b'\n],\n"events":['
     for index, event in enumerate(run.events):

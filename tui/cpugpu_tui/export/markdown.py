@@ -9,7 +9,7 @@ from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.render.columns import is_words
 from cpugpu_tui.render.gpus import Matrix, matrices
 from cpugpu_tui.render.rows import full_table
-from cpugpu_tui.render.sentences import heading, sentences, when
+from cpugpu_tui.render.sentences import heading, when
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.state.row import Row
 from cpugpu_tui.state.state import RunState
@@ -33,7 +33,7 @@ def _section(run: ExportedRun) -> Iterator[str]:
         yield from table(state, state.rows.values())
     for matrix in matrices(state):
         yield from _matrix(matrix)
-    lines = [*sentences(state), *mark_lines(state)]
+    lines = [*run.sentences, *mark_lines(state)]
     yield from ([""] if lines else [])
     yield from (f"- {escaped(line)}" for line in lines)
 

@@ -9,10 +9,13 @@ from functools import cached_property
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, NEVER, PINNED, RESIDENT, calls_to_pay, energy
+from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.analysis.slow_gpus import Standing
+from cpugpu_tui.compare.comparison import differing_pairs
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.receipts import eager_ns
+from cpugpu_tui.render.sentences import results_differ, sentences
 from cpugpu_tui.render.verdicts import UNSETTLED_CODE
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.event_stream import BESIDE
@@ -21,6 +24,7 @@ from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.recorded_gpu import with_recorded
 from cpugpu_tui.state.row import Row
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import Store
 from cpugpu_tui.timing.channel import encode
 
 
@@ -124,7 +128,7 @@ class CaseResult:
     status: str
     """`ok`, the kind of failure, or `pending` if the run ended before this case."""
     message: str
-    """Why the case has no result; empty if it has one."""
+    """Why the case has no result, or how it differs from that of the other code of a duet; otherwise empty."""
     flops: float | None
     """Floating-point operations per call; None if the count has no meaning."""
     bytes_moved: float | None
@@ -141,18 +145,19 @@ class CaseResult:
     """The same with copies from and to pinned host memory."""
 
 
-def case_results(state: RunState) -> list[CaseResult]:
-    """Return the results of all cases, in the plan's order."""
+def case_results(state: RunState, differing: Iterable[Pair] = ()) -> list[CaseResult]:
+    """Return the results of all cases, in the plan's order. `differing`: see `ExportedRun`."""
     labels = {device.name: device.label for device in state.devices}
-    return [_case_result(state, row, labels) for row in state.rows.values()]
+    differs = {pair.case: f"The two codes gave {pair.trouble}." for pair in differing}
+    return [_case_result(state, row, labels, differs.get(row.case.key, "")) for row in state.rows.values()]
 
 
-def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResult:
+def _case_result(state: RunState, row: Row, labels: dict[str, str], differs: str) -> CaseResult:
     case, stand = row.case, row_standings(state, row)
     return CaseResult(
         case.key, case.workload, case.variant, case.size, case.dtype, case.threads,
         row.status,
-        row.failure.message if row.failure is not None else "",
+        row.failure.message if row.failure is not None else differs,
         (row.started.flops or None) if row.started is not None else None,
         (row.started.bytes_moved or None) if row.started is not None else None,
         row.check.error if row.check is not None else None,
@@ -227,6 +232,8 @@ class ExportedRun:
     events: tuple[model.Event, ...]
     is_running: bool = False
     """Whether it has no end because it has not ended yet."""
+    differing: tuple[Pair, ...] = ()
+    """Of a duet, the pairs with the other code whose results differ."""
 
     @property
     def status(self) -> str:
@@ -238,6 +245,11 @@ class ExportedRun:
     def state(self) -> RunState:
         """The state after all events, beside the recorded GPU if it has one. Telemetry does not change it."""
         return with_recorded(folded(self.events))
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences about it, most important first, without the meanings of marks."""
+        return [*sentences(self.state), *filter(None, [results_differ(self.differing)])]
 
     @property
     def started(self) -> model.RunStarted:
@@ -267,6 +279,12 @@ def exported(events: Iterable[model.Event], *, is_running: bool = False) -> Expo
         ValueError: the events have no `RunStarted`.
     """
     return ExportedRun(tuple(kept(events)), is_running)
+
+
+def exported_from(store: Store, run_id: str) -> ExportedRun:
+    """Return a saved run for export."""
+    events, is_running = store.load(run_id), store.summary(run_id).status == "running"
+    return replace(exported(events, is_running=is_running), differing=differing_pairs(store, events)[0])
 
 
 def ndjson(runs: Sequence[ExportedRun]) -> Iterator[bytes]:

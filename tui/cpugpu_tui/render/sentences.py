@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 from cpugpu_tui.analysis.ceilings import clock_sentences
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, SCOPE_WORDS, energy
+from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST, WIDEST_GAP
 from cpugpu_tui.decide.correlation import MIN_ROUNDS
 from cpugpu_tui.machine.text import REASONS, printable
-from cpugpu_tui.model import ENERGY, RECORDED, work_name
+from cpugpu_tui.model import DUET, ENERGY, RECORDED, work_name
 from cpugpu_tui.model.quantities import count_of, joined, percent, share_text, size_text
 from cpugpu_tui.render.answers import (
     Answer,
@@ -90,7 +91,7 @@ def when(run: RunState, status: str) -> str:
 
 def sentences(run: RunState) -> list[str]:
     """Return the sentences about a run in a file, most important first, without the meanings of marks."""
-    lines = [*answer_lines(run), cut_short(run), *notes(run), *energy_lines(run)]
+    lines = [*answer_lines(run), *remedy_lines(run), cut_short(run), *notes(run), *energy_lines(run)]
     return [line for line in lines if line]
 
 
@@ -123,17 +124,23 @@ def remedy_lines(run: RunState) -> list[str]:
 
 
 def _rounds_remedy(run: RunState) -> list[str]:
-    """Return how to time enough rounds; empty where a limit or a stop ended the run, or a search chooses the rounds.
+    """Return how to time enough rounds; empty where a limit or a stop ended the run, or a search or duet chooses them.
 
     Three rounds of a call of two minutes named no winner after 16 minutes, and nothing said how many would do.
     """
     finished = [row for row in run.rows.values() if row.status == "ok"]
     few = [row for row in finished if judged(run, row).reason == TOO_FEW]
     is_whole = run.finished is not None and run.finished.status == "done" and not run.skipped
-    if not few or not is_whole or run.plan.search is not None or run.plan.beside:
+    if not few or not is_whole or run.plan.search is not None or run.plan.beside or run.facts.get(DUET):
         return []
     had = f"{len(few)} of {count_of(len(finished), 'timed row')} had too few rounds to judge"
     return [f"{had}. --rounds {MIN_ROUNDS} gives each row {MIN_ROUNDS}, however long its calls take."]
+
+
+def results_differ(pairs: Sequence[Pair]) -> str:
+    """Return at which sizes the results of a run differ from those of the other code of its duet; empty if nowhere."""
+    sizes = dict.fromkeys(f"{pair.size:,}" for pair in pairs)
+    return f"Its results differ from those of the other code at n = {joined([*sizes])}." if sizes else ""
 
 
 def _rows_named(run: RunState, rows: Sequence[Row]) -> str:

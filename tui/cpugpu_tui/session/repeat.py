@@ -149,8 +149,10 @@ def _command(
     is_single = not argv and not plan.is_of_two_codes and repeat == 1
     has_starts = is_single and not is_fleet_run and command not in ("survey", "thresholds")
     simulation = plan.simulation
-    if simulation is not None and plan.is_of_two_codes:  # the duet set it for one side
-        simulation = replace(simulation, side_factor=model.Simulation().side_factor)
+    if simulation is not None and plan.is_of_two_codes:  # as it was before `in_turn._part`, with three agents a pair
+        pair = str(facts.get(model.DUET)).rpartition(".")[2]
+        seed = simulation.seed - (3 * int(pair) - plan.turns if pair.isdecimal() else 0)
+        simulation = replace(simulation, seed=seed, side_factor=model.Simulation().side_factor)
     elif simulation is not None:  # each run of a series has the next seed
         simulation = replace(simulation, seed=simulation.seed - repeat + 1)
     # `--rounds` sets the least and the most; a duet has a fixed number anyway.

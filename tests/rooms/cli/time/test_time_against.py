@@ -44,7 +44,7 @@ def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_sa
             next(event.plan for event in each if isinstance(event, RunStarted)) for each in (started, repeated.events)
         )
         assert (plan.cases, plan.codes) == (first.cases, first.codes)
-        assert plan.simulation.slow_factor == first.simulation.slow_factor == 1.1
+        assert plan.simulation == first.simulation, "one side had seed=1, which nobody typed"
 
 
 def test_the_limits_of_the_docs_are_those_of_the_program():
@@ -135,6 +135,10 @@ def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(c
     assert old.statement.startswith(f"{mine}:scaled of ")
     assert not Path(old.target[0]).exists(), "the folder is gone"
     shown, again = cpugpu.here("show", "latest").out.split("Again: cpugpu-tui ")
+    differs = "Its results differ from those of the other code at n = 64."
+    assert differs in shown
+    for name, clause in {"markdown": differs, "html": differs, "json": told["trouble"], "csv": told["trouble"]}.items():
+        assert clause in cpugpu.here("export", "latest", "--format", name).out, name
     (compare,) = re.findall("`cpugpu-tui (compare .*?)`", shown)
     assert "different results" in cpugpu.here(*shlex.split(compare)).out
     assert shlex.split(again)[:4] == ["time", f"{mine}:scaled", "--rev", old.statement[-12:]]

@@ -242,10 +242,9 @@ class Exporting:
 
         def body() -> Path:
             from cpugpu_tui.export import formats, target
-            from cpugpu_tui.export.stream import exported
+            from cpugpu_tui.export.stream import exported_from
 
-            store = self._saved_runs().store
-            run = exported(store.load(run_id), is_running=store.summary(run_id).status == "running")
+            run = exported_from(self._saved_runs().store, run_id)
             name = formats.required_format_of(path)
             if name == formats.THRESHOLDS:
                 from cpugpu_tui.export.thresholds import add_to
