@@ -173,7 +173,7 @@ def test_a_run_that_somebody_deletes_is_not_brought_back(live):
     live.saver.begin(STARTED)
     live.finish_case(0)
     with closing(Store.open(live.path)) as store:
-        store.delete_all(["r"], force=True)
+        store.delete("r", force=True)
     live.finish_case(1)
     live.saver.finish(model.RunFinished(status="done"))
     unsaved = live.outbox.unsaved

@@ -223,7 +223,7 @@ def test_the_number_of_a_deleted_run_is_no_start_of_another_ones_id(store):
     """`rm 1`, repeated, deleted run 2, whose id begins with 1."""
     for run_id in ("1a22-first", "1a23-second"):
         store.begin_run(started(run_id))
-    store.delete_all(["1a22-first"], force=True)
+    store.delete("1a22-first", force=True)
     with pytest.raises(UsageError, match="No run matches '1'"):
         store.find("1")
 

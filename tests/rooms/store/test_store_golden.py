@@ -81,7 +81,7 @@ def test_tags_and_baselines_are_found_again(tmp_path):
     with closing(Store.open(golden(NEWEST, tmp_path))) as store:
         first = store.summary(store.find("1"))
         assert (first.tags, first.baselines) == (("golden",), ("main",))
-        assert store.baseline("main") == first.series_id
+        assert store.baselines().get("main") == first.series_id
 
 
 @pytest.mark.parametrize("version", OLDER)

@@ -92,7 +92,7 @@ def test_a_series_is_its_runs_that_measured_something(store):
 def test_a_baseline_is_a_name_of_a_series(store):
     store.import_run(stream("r1"))
     store.import_run(stream("r2", "s2"))
-    assert store.baseline("main") is None
+    assert store.baselines().get("main") is None
     store.set_baseline("main", "s1")
     store.set_baseline("first", "s1")
     store.set_baseline("main", "s2")
@@ -153,9 +153,9 @@ def test_a_running_run_is_not_deleted_unless_it_must_be(store):
     store.import_run(stream("r1"))
     store.begin_run(model.RunStarted(run_id="r2", series_id="s", plan=model.Plan("matmul", ()), environment={}))
     with pytest.raises(UsageError, match="Run 2"):
-        store.delete_all(["r1", "r2"])
+        store.delete("r1", "r2")
     assert len(store.runs()) == 2
-    store.delete_all(["r1", "r2"], force=True)
+    store.delete("r1", "r2", force=True)
     assert store.runs() == []
 
 

@@ -183,11 +183,6 @@ class CostRatio(NamedTuple):
         return self.rounds >= LEAST_ROUNDS and self.half_width <= WANTED_HALF_WIDTH
 
     @property
-    def is_cost(self) -> bool:
-        """Whether the interval shows any cost at all."""
-        return self.low > 1.0
-
-    @property
     def is_allowed(self) -> bool:
         """Whether the cost is known well enough and within `ALLOWED`."""
         return self.is_settled and self.ratio <= ALLOWED

@@ -108,7 +108,7 @@ def prune(given: HistoryGiven) -> None:
         found = pruning(store.runs(), given.keep, before)
         size = store.size_bytes
         if given.yes and found.going:
-            store.delete_all([run.run_id for run in found.going])
+            store.delete(*(run.run_id for run in found.going))
             store.shrink()
         size_after = store.size_bytes
     if given.json:
@@ -215,7 +215,7 @@ def rm(given: RunsGiven) -> None:
                     f"Run {run.number} belongs to the baseline {name!r}.",
                     f"Delete that with `{delete}` first, or add --force.",
                 )
-        store.delete_all(run_ids, force=given.force)
+        store.delete(*run_ids, force=given.force)
     tell(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")
 
 

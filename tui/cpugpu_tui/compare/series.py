@@ -65,7 +65,7 @@ def series_named(store: Store, text: str) -> Series:
         UsageError: the baseline, run or tag is unknown, or its series has no finished run.
         StoreError: the history cannot be read.
     """
-    series_id = store.baseline(text)
+    series_id = store.baselines().get(text)
     if series_id is not None:
         return series_of_id(store, series_id, f"baseline {text}")
     try:

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_UNFIT, RUN_AGAIN, STOP_REQUESTED
@@ -15,9 +15,6 @@ from cpugpu_tui.session.saver import Saver
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.timing.channel import stamped
 from cpugpu_tui.transport.agent_output import AgentExited
-
-if TYPE_CHECKING:
-    pass
 
 E = TypeVar("E", bound=model.Event)
 Deliver = Callable[[model.Event], None]

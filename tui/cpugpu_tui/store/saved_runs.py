@@ -98,10 +98,6 @@ class SavedRuns(Reading):
         with self._writing() as connection:
             connection.execute("DELETE FROM baseline WHERE name = ?", (name,))
 
-    def baseline(self, name: str) -> str | None:
-        """Return the id of a baseline's series; None if the baseline does not exist."""
-        return self.baselines().get(name)
-
     def baseline_for(self, plan_name: str) -> tuple[str, str] | None:
         """Return name and series of the newest baseline of a preset or workload, else of the newest one at all."""
         with self._reading() as connection:
@@ -128,16 +124,8 @@ class SavedRuns(Reading):
             found = connection.execute("SELECT tag FROM tag WHERE run_number = ? ORDER BY tag", (number,))
             return tuple(str(row["tag"]) for row in found)
 
-    def delete(self, run_id: str) -> None:
-        """Delete a run with its results, and baselines that have no run left.
-
-        Raises:
-            UsageError: the run is still running.
-        """
-        self.delete_all([run_id])
-
-    def delete_all(self, run_ids: Sequence[str], *, force: bool = False) -> None:
-        """Delete several runs: all of them or, on an error, none.
+    def delete(self, *run_ids: str, force: bool = False) -> None:
+        """Delete runs with their results, and baselines that have no run left: all of them or, on an error, none.
 
         `force` also deletes runs with status `running`, because a process on another host cannot be checked.
         """

@@ -60,16 +60,7 @@ def make(given: MakeGiven) -> None:
     Exit code: 0 written, 1 a threshold has moved (--against), 3 a case failed, 4 no GPU, or a file of another machine.
     """
     from cpugpu_tui.cli.past_runs import reading
-    from cpugpu_tui.cli.thresholds.measuring import (
-        adding,
-        check_here,
-        closing,
-        coverage,
-        measured,
-        print_mark,
-        print_table,
-        subjects,
-    )
+    from cpugpu_tui.cli.thresholds import measuring
     from cpugpu_tui.export import target, thresholds
     from cpugpu_tui.render.sentences import cut_short
     from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -92,7 +83,9 @@ def make(given: MakeGiven) -> None:
         with reading(given.database, must_exist=True) as store:
             state, code = folded(store.load(store.find(given.of_run))), EXIT_OK
     else:
-        words, codes = subjects(given.names or (), given.setup or (), given.let or (), in_place=given.in_place)
+        words, codes = measuring.subjects(
+            given.names or (), given.setup or (), given.let or (), in_place=given.in_place
+        )
         if codes and given.n is None:
             raise UsageError("Code has no sizes of its own to search.", "Give a range, for example --n 16:4096.")
         typed = ("thresholds", "make", *(given.names or ()), *option_words({
@@ -102,8 +95,8 @@ def make(given: MakeGiven) -> None:
         request = given.request(own=OwnWorkloads(codes=tuple(codes)), pair=typed)
         options = given.run_options(ceilings=False)
         for file in filter(None, (old, kept)):
-            check_here(file, options, is_simulated=request.simulation is not None)
-        state, code = measured(request, options, words, kept)
+            measuring.check_here(file, options, is_simulated=request.simulation is not None)
+        state, code = measuring.measured(request, options, words, kept)
     later = f"`{with_database('cpugpu-tui thresholds make --run latest')}`"
     if code > 128:  # stopped by a key or a signal
         print_notice(f"Stopped: no file was written.{'' if no_save else f' {later} takes what was measured.'}")
@@ -125,16 +118,18 @@ def make(given: MakeGiven) -> None:
             if given.of_run is None and not no_save and code != EXIT_UNFIT:
                 error.remedy += f" Then {later} takes what was measured."
             raise
-        print_mark(made)
-        print_table(made)
+        measuring.print_mark(made)
+        measuring.print_table(made)
         code_of = {thresholds.operation_of(each): each for each in state.plan.codes}
         more = given.workloads or (), state.plan.simulation
         here = {*code_of, *(case.workload for case in state.plan.cases)}  # with --add the file has others, too
-        commands = closing(
+        commands = measuring.closing(
             (each for each in made.entries if each.operation in here),
-            lambda each: adding(each, code_of.get(each.operation), path, *more),
+            lambda each: measuring.adding(each, code_of.get(each.operation), path, *more),
         )
-        for line in filter(None, (cut_short(state), coverage(made), commands if format_name == "json" else "")):
+        for line in filter(
+            None, (cut_short(state), measuring.coverage(made), commands if format_name == "json" else "")
+        ):
             print_notice(line)
         print_notice(f"Wrote {path}")
     if old is not None:

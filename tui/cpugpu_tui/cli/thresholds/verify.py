@@ -63,28 +63,20 @@ def verify(given: VerifyGiven) -> None:
     """
     from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, Regret
     from cpugpu_tui.cli.running.options import with_own
-    from cpugpu_tui.cli.thresholds.measuring import (
-        adding,
-        check_here,
-        closing,
-        coverage,
-        print_mark,
-        run_plan,
-        subjects,
-    )
+    from cpugpu_tui.cli.thresholds import measuring
     from cpugpu_tui.export import thresholds as files
     from cpugpu_tui.session.own_workloads import OwnWorkloads
 
     thresholds = files.read(given.file)
-    words, codes = subjects(given.names or (), given.setup or (), given.let or (), in_place=given.in_place)
+    words, codes = measuring.subjects(given.names or (), given.setup or (), given.let or (), in_place=given.in_place)
     request = given.request(names=tuple(words), own=OwnWorkloads(codes=tuple(codes)))
     options = given.run_options(save=False, ceilings=False)
-    check_here(thresholds, options, is_simulated=request.simulation is not None)
+    measuring.check_here(thresholds, options, is_simulated=request.simulation is not None)
     request = with_own(request, options.workloads, options.python)
     own = {operation: name for name, operation in files.operations(codes, words).items()}
     wanted = _wanted(thresholds, (*words, *own))
     plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | own, given.file)
-    state, code = run_plan(plan, request.own, options)
+    state, code = measuring.run_plan(plan, request.own, options)
     is_stopped = code > 128  # by a key or a signal
     if is_stopped:
         timed = sum(row.status == "ok" for row in state.rows.values())
@@ -104,24 +96,24 @@ def verify(given: VerifyGiven) -> None:
     try:  # before it is printed: after a signal there is little time
         thresholds = files.add_sizes(given.file, sizes)
         gap = "Where one contradicts an answer, or is too unsure for it, the file has none now."
-        added = f"Added the timed sizes to {given.file}. {gap} {coverage(thresholds)}"
+        added = f"Added the timed sizes to {given.file}. {gap} {measuring.coverage(thresholds)}"
     except CpuGpuError as error:  # read-only; what was found is printed
         added = f"The sizes were not added. {error}"
     if not given.json:
-        print_mark(thresholds)
+        measuring.print_mark(thresholds)
     _print(found, whole, is_kept=is_kept, as_json=given.json)
     by_operation = {files.operation_of(code): code for code in codes}
 
     def again(threshold: Threshold) -> str:
         """Return the command that adds sizes to a threshold."""
         code = by_operation.get(threshold.operation)
-        return adding(threshold, code, given.file, given.workloads or (), request.simulation)
+        return measuring.adding(threshold, code, given.file, given.workloads or (), request.simulation)
 
     for threshold, each in failed.items():
         print_notice(f"{_failure(threshold, each)} Measure more sizes of it on an idle machine: {again(threshold)}.")
     print_notice(added)
     verified = {each[:5] for each in found} - {each[:5] for each in failed}
-    if commands := closing((each for each in thresholds.entries if each[:5] in verified), again):
+    if commands := measuring.closing((each for each in thresholds.entries if each[:5] in verified), again):
         print_notice(commands)
     raise typer.Exit(code or (EXIT_OK if is_kept else EXIT_CASES_FAILED))
 

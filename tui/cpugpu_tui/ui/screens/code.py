@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from os.path import commonprefix
 from typing import ClassVar, NamedTuple
 
 from rich.cells import chop_cells
@@ -220,7 +221,8 @@ class CodeForm(Form[Typed | None]):
             return
         field = self.query_one("#code", Input)
         paths = [each.text for each in self._offers if each.fields is None]
-        common = _common_start(paths) if self._is_at("code") and field.value.strip() else ""
+        is_begun = self._is_at("code") and field.value.strip()
+        common = commonprefix(paths) if is_begun else ""  # noqa: RUF071 - of names, too
         if len(common) > len(field.value.strip()):
             self._take(Offer(common))
         elif common:
@@ -266,12 +268,6 @@ class CodeForm(Form[Typed | None]):
     def action_leave(self) -> None:
         """Close without running anything, and keep what was typed."""
         self.dismiss(Typed(self._fields, None, self._is_from_history))
-
-
-def _common_start(texts: Sequence[str]) -> str:
-    """Return the longest start that all texts share; empty without any."""
-    first, last = min(texts, default=""), max(texts, default="")
-    return next((first[:end] for end in range(len(first), 0, -1) if last.startswith(first[:end])), "")
 
 
 # ------------------------------------------------------------------ the box that asks whether to run code
