@@ -246,6 +246,16 @@ def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch, words):
     words(stopped_after_first(events).message)
 
 
+def test_a_stop_while_torch_is_imported_does_not_blame_the_code(monkeypatch):
+    """`x = torch.rand(n)` "did not return for 3 s", while the process had not begun with it."""
+    monkeypatch.setattr(session_module, "STOP_LIMIT_S", 0.05)
+    monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.05)
+    own = replace(scripted.three_cases(), own_files=(model.OwnFile("/a.py", "0" * 64),))
+    session, _ = scripted.session_of(own, lambda plan: session.stop() or [])
+    gives_up(session)
+    assert "process did not answer" in session.run(lambda event: None).message
+
+
 def test_a_stop_ends_a_compiler_at_once(monkeypatch):
     """It asks nobody whether the run is to end, and takes a minute on its first start."""
     monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.05)

@@ -160,7 +160,7 @@ def warnings(run: RunState) -> list[str]:
     """Return warnings about a run: failure, small scale, variables that slow the CPU down."""
     lines = [small_scale(run), inherited(run), *clock_sentences(run.clocks)]
     if run.finished is not None and run.finished.message:
-        status = "" if run.finished.status == "done" else f"{run.finished.status}: "
+        status = "" if run.finished.status in ("done", "stopped") else f"{run.finished.status}: "
         lines.insert(0, f"{status}{run.finished.message} {run.finished.remedy}".strip())
     return [line for line in lines if line]
 

@@ -82,8 +82,7 @@ class Session:
         self.error: CpuGpuError | None = None
         """Why the run failed as a whole; None if it has not."""
         self.on_live: Callable[[bool], None] = lambda _live: None
-        """Called with True before the plan is sent and with False at the end. Anything that would disturb timing must
-        pause in between."""
+        """Called with True before the plan is sent and with False at the end; what would disturb timing pauses then."""
         self.on_turn: Callable[[model.Progressed], None] = lambda _turn: self.resume()
         """Called when an agent that takes turns waits for the next one, which begins with `resume`."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -314,7 +313,7 @@ class Session:
             self._agent.command("stop")
         elif self._paused:
             self._agent.command("pause")
-        silent_s, stopping_s, killed_s, asked, importing = 0.0, 0.0, 0.0, time.monotonic(), ""
+        silent_s, stopping_s, killed_s, asked, importing, has_answered = 0.0, 0.0, 0.0, time.monotonic(), "", False
         while True:
             message = self._next(POLL_S)
             # A longer poll means that this process was suspended (ctrl+z), not that the agent was silent.
@@ -324,7 +323,8 @@ class Session:
             stopping_s += waited_s if self._stop.is_set() else 0.0
             killed_s += waited_s if self._kill.is_set() else 0.0
             if message is None:
-                self._end_endless_code(min(silent_s, stopping_s))
+                what = "code did not return" if has_answered or importing else "process did not answer"
+                self._end_endless_code(what, min(silent_s, stopping_s))
                 self._limit_import(importing, silent_s)
                 if killed_s >= ABANDON_AFTER_S or self._timed_out(silent_s):
                     return AgentExited(-9, (f"no answer for {silent_s:.0f} s",))
@@ -333,7 +333,7 @@ class Session:
                 importing = message.source
                 continue
             if not isinstance(message, model.TelemetryRead):
-                silent_s, importing = 0.0, ""
+                silent_s, importing, has_answered = 0.0, "", True
             if isinstance(message, (AgentExited, model.RunFinished)):
                 return message
             if isinstance(message, model.Progressed) and message.phase == model.TURN:
@@ -344,7 +344,7 @@ class Session:
             else:
                 self._stream.add(message)
 
-    def _end_endless_code(self, waited_s: float) -> None:
+    def _end_endless_code(self, what: str, waited_s: float) -> None:
         """Kill the agent if a person's code has not returned for this long after a stop: one ctrl+c has to do."""
         blame = self._stream.blame
         if blame is not None and blame.phase in COMPILE_PHASES and waited_s > 0 and not self._kill.is_set():
@@ -353,7 +353,7 @@ class Session:
         estimate_s = (blame.estimate_s if blame is not None else None) or 0.0
         is_own = self._plan.codes or self._plan.own_files
         if is_own and not self._kill.is_set() and waited_s >= STOP_LIMIT_S + 2 * estimate_s:
-            self._kill_message = f"Stopped: the code did not return for {waited_s:.0f} s."
+            self._kill_message = f"Stopped: the {what} for {waited_s:.0f} s."
             self.kill()
 
     def _limit_import(self, place: str, silent_s: float) -> None:
