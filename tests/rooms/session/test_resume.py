@@ -197,6 +197,17 @@ def test_a_run_of_another_machine_or_one_that_failed_as_a_whole_is_not_chosen(cu
     assert runs[1] == 3
 
 
+def test_a_run_whose_gpu_has_gone_is_passed_over_for_an_older_one(cut_short, words):
+    gone = model.Device("cpu", "Xeon"), model.Device("cuda:0", "NVIDIA H200", "GPU-gone")
+    with cut_short.store() as store:
+        begun(store, "r9", model.DevicesFound(devices=gone), plan=PLAN, hostname=hostname())
+    done = cut_short("run", "--resume")
+    assert (done.code, "Saved as run 1" in done.out) == (0, True)
+    words(done.err)
+    with words.of(UsageError), cut_short.store() as store:
+        unfinished(store, None)
+
+
 @pytest.mark.usefixtures("agents_here")
 def test_a_run_stopped_in_its_further_starts_gets_all_of_them(cpugpu):
     """Ctrl+c after the last size had a time left 1 of 5 starts, and the run was said to be complete."""

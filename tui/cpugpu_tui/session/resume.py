@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.config.paths import with_database
-from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.errors import UnfitError, UsageError, print_notice
+from cpugpu_tui.machine.nvml.probe import is_found
 from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.quantities import joined
 from cpugpu_tui.report.time_limit import wide_brackets
 from cpugpu_tui.session.repeat import repeat_text, why_no_command
 from cpugpu_tui.session.request import longer_s
@@ -57,6 +59,8 @@ class Unfinished:
 def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unfinished:
     """Return the named run or, without a name, this machine's newest unfinished run, of `preset` if given.
 
+    Of those without a name, one whose GPU has gone is passed over with a notice.
+
     Raises:
         UsageError: the run does not exist, is complete, is still running, or belongs to a fleet or a duet.
     """
@@ -87,12 +91,22 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
             if run.status == "failed":  # it would fail again, each time that no number is given
                 continue
             found = _what_is_missing(store, run)
-            if found is not None and not _ELSEWHERE & found.started.environment.keys():
+            if found is None or _ELSEWHERE & found.started.environment.keys():
+                continue
+            if not (gone := _gone_gpus(found)):
                 return found
+            print_notice(f"Run {run.number} is passed over: {printable(gone)} was not found on this machine.")
     what = "run" if preset is None else preset
     raise UsageError(
         f"No unfinished {what} of this machine found.", f"`{with_database('cpugpu-tui history')}` lists all runs."
     )
+
+
+def _gone_gpus(run: Unfinished) -> str:
+    """Return the GPUs of a run that the driver does not find now; empty if it finds all, or if they are simulated."""
+    found = (event.devices for event in run.events if isinstance(event, model.DevicesFound))
+    devices = () if run.started.plan.simulation is not None else next(found, ())
+    return joined([each.label for each in devices if each.uuid and not is_found(each.uuid)])
 
 
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:

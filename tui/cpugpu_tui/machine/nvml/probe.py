@@ -226,3 +226,15 @@ def _handle(nvml: Any, uuid: str) -> tuple[Any, str]:
             raise
         sliced = uuid.replace("GPU-", "MIG-", 1)
         return nvml.nvmlDeviceGetHandleByUUID(sliced), sliced
+
+
+def is_found(uuid: str) -> bool:
+    """Return whether the driver finds a GPU with this UUID."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        _handle(pynvml, uuid)
+    except Exception:  # noqa: BLE001 - a library that is broken raises anything
+        return False
+    return True
