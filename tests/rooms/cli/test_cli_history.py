@@ -81,7 +81,7 @@ def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_noth
         assert "run 1" in err
         assert "Saved" not in out
         return
-    assert "cpugpu-tui show 1\n" in out
+    assert "cpugpu-tui show 1 --explain\n" in out
     with cpugpu.store() as store:
         (saved,) = store.runs()
     assert saved.status == "stopped"

@@ -67,10 +67,12 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
     inputs = getattr(found, "inputs", None)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise no_function(module, name, dir(found))
+            raise no_function(module, name, [each for each in dir(found) if callable(getattr(found, each, None))])
         found = getattr(found, part)
     if not callable(found):
-        raise UsageError(f"{name!r} of {module} cannot be called: it is {type(found).__name__}.", "Name a function.")
+        raise UsageError(
+            f"{name!r} of {module} cannot be called: its type is {type(found).__name__}.", "Name a function."
+        )
     return found, inputs if callable(inputs) and inputs is not found else None
 
 

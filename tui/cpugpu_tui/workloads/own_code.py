@@ -30,6 +30,7 @@ from cpugpu_tui.workloads.python_text import (
     DEVICE,
     SIZE,
     check_name,
+    functions_in,
     numbers_in,
     quote,
     reading,
@@ -108,12 +109,15 @@ def _require_function(path: str, name: str) -> None:
     """Check that a file has a function, as far as its text tells.
 
     Raises:
-        UsageError: nothing at its top level has this name.
+        UsageError: nothing at its top level has this name, or only a module has.
     """
+    if os.path.getsize(path) > LONGEST_PARSED:
+        return
     with open(path, "rb") as file:
-        names = top_level_names(file.read(LONGEST_PARSED)) if os.path.getsize(path) <= LONGEST_PARSED else None
-    if names is not None and name.partition(".")[0] not in names:
-        raise no_function(path, name, names)
+        text = file.read(LONGEST_PARSED)
+    names, (first, dot, _) = top_level_names(text), name.partition(".")
+    if names is not None and names.isdisjoint({first, first + dot}):
+        raise no_function(path, name, functions_in(text))
 
 
 def name_of(statement: str, whole: str, values: str) -> str:

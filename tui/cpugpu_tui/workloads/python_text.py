@@ -71,7 +71,7 @@ _MAKERS = {"globals", "setattr", "exec", "eval", "vars", "locals", "__getattr__"
 
 
 def top_level_names(text: bytes) -> frozenset[str] | None:
-    """Return the names that a file binds somewhere; None if its text does not tell."""
+    """Return the names that a file binds, modules with a dot at their end; None if its text does not tell."""
     try:
         tree = ast.Module(parsed(text), [])
     except UsageError:  # the Python that runs it may be newer, and says why otherwise
@@ -82,8 +82,9 @@ def top_level_names(text: bytes) -> frozenset[str] | None:
             return None
         if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bound.add(each.name)
-        elif isinstance(each, ast.alias):
-            bound.add(each.asname or each.name.partition(".")[0])
+        elif isinstance(each, (ast.Import, ast.ImportFrom)):
+            dot = "." if isinstance(each, ast.Import) else ""
+            bound |= {(alias.asname or alias.name.partition(".")[0]) + dot for alias in each.names}
         elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
             bound.add(each.id)
     return frozenset(bound)
