@@ -92,7 +92,7 @@ class EventStream:
     def _reopen(self) -> None:
         """Reopen a saved run in the store, once. Nothing is written before the machine is known to be the same."""
         if self._saved is not None and not self._is_reopened:
-            self._saver.reopen(self._saved.summary.number)
+            self._saver.reopen(self._saved.summary.number, self._saved.started.plan.max_seconds)
             self._is_reopened = True
 
     def end(self, finished: model.RunFinished) -> model.RunFinished:

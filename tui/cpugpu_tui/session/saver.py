@@ -51,15 +51,15 @@ class Saver:
         if self._outbox is not None:
             self._outbox.note_number(self._run_id, number)
 
-    def reopen(self, number: int) -> None:
-        """Save that a saved run continues.
+    def reopen(self, number: int, max_seconds: float | None) -> None:
+        """Save that a saved run continues, with this time limit.
 
         Raises:
             UsageError: another process is continuing it already.
         """
         self._begun = True
         self._note_number(number)
-        self._put(lambda store, _beside: store.reopen_run(self._run_id))
+        self._put(lambda store, _beside: store.reopen_run(self._run_id, max_seconds))
 
     def devices(self, found: model.DevicesFound) -> None:
         """Save which devices the run uses, if it began (a calibration does not)."""

@@ -133,8 +133,10 @@ class Store(SavedRuns):
                 return int(known["number"])
             return rows.insert_run(connection, started, "running", rows.Owner.current())
 
-    def reopen_run(self, run_id: str) -> None:
-        """Save that a run continues in this process: delete its end, the results of skipped cases, and further starts.
+    def reopen_run(self, run_id: str, max_seconds: float | None) -> None:
+        """Save that a run continues in this process, with this time limit.
+
+        Its end, the results of skipped cases, and further starts are deleted.
 
         Raises:
             UsageError: the run is still running.
@@ -144,8 +146,9 @@ class Store(SavedRuns):
             owner = asdict(rows.Owner.current())
             reopened = connection.execute(
                 f"UPDATE run SET status = 'running', finished = NULL, finished_wall_ns = NULL, "
+                f"plan = json_set(plan, '$.max_seconds', ?), "
                 f"{', '.join(f'{name} = ?' for name in owner)} WHERE number = ? AND status != 'running'",
-                (*owner.values(), number),
+                (max_seconds, *owner.values(), number),
             )
             if not reopened.rowcount:
                 raise UsageError(f"Run {number} is still running.", "Wait for it to end, or stop it.")
