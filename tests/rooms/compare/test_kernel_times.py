@@ -13,6 +13,7 @@ from cpugpu_tui.compare.gate import gate_series, view
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.render.comparison import summary
 
 
 def series(first_seed, name):
@@ -98,3 +99,15 @@ def test_results_of_other_lengths_are_told_with_their_code_even_if_no_core_was_f
         cases = {key: replace(each, median_ns={}, starved=("CPU",), check=check) for key, each in run.cases.items()}
         sides.append(Series("", (replace(run, duet="1", cases=cases),)))
     assert troubles(compare_series(*sides)) == {"CPU": "different results: 32 numbers of OLD and 1,024 of NEW"}
+
+
+def test_a_duet_counts_the_cases_without_a_core_on_either_side_in_one_sentence():
+    """`5 of 6 cases` and `6 of 6 cases` stood below each other, and neither said of which side."""
+    sides = []
+    for name, starved in (("base", {}), ("new", {"starved": ("CPU",)})):
+        run = series(1, name).runs[0]
+        cases = {key: replace(each, **starved) for key, each in run.cases.items()}
+        cases |= {"free": replace(*run.cases.values()), "short": replace(*run.cases.values(), starved=("GPU",))}
+        sides.append(Series("", (replace(run, run_id=name, duet="1", cases=cases),)))
+    (line,) = [each for each in summary(compare_series(*sides)) if "no free CPU core" in each]
+    assert line.startswith("2 of 3 cases")

@@ -251,7 +251,7 @@ def summary(found: SeriesComparison) -> list[str]:
         needed = f"{compare.FIRST_LOOK} pairs of agents are needed" if found.is_duet else sides
         lines += [f"Too few runs for {few} of {len(found.shared)} verdicts: {needed}. This does not mean `no change`."]
     if found.is_duet:  # of other series each run says it
-        lines += dict.fromkeys(filter(None, map(left_out, (found.base, found.new))))
+        lines += filter(None, [left_out(Series("", (*found.base.runs, *found.new.runs)))])
     if any(each.change is not None and each.change.is_copied for each in found.judged):
         lines.append(COPIED)
     if unclear := counts[compare.UNDECIDED]:
