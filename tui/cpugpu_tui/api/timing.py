@@ -101,10 +101,7 @@ def crossover(
         UsageError: an argument or the code is wrong. A failure of a single size is in its row instead.
         UnfitError: the machine cannot run it.
     """
-    asked = checked(
-        what, n, setup=setup, let=let, inputs=inputs, dtype=dtype, threads=threads, device=device, in_place=in_place,
-        rounds=rounds, starts=starts, max_seconds=max_seconds, simulate=simulate, save=save,
-    )  # fmt: skip
+    asked = checked(**locals())  # all arguments
     ends = search_ends(asked.sizes)
     if ends is None and len(parse_sizes(asked.sizes)) < 2:
         raise UsageError(f"Cannot search at one size, {asked.sizes}.",
@@ -138,10 +135,7 @@ def time_on(
         UsageError: an argument or the code is wrong. A failure of a single size is in its row instead.
         UnfitError: the machine cannot run it.
     """
-    asked = checked(
-        what, n, setup=setup, let=let, inputs=inputs, dtype=dtype, threads=threads, device=device, in_place=in_place,
-        rounds=rounds, starts=starts, max_seconds=max_seconds, simulate=simulate, save=save,
-    )  # fmt: skip
+    asked = checked(**locals())
     if search_ends(asked.sizes) is not None:
         raise UsageError(f"The range {asked.sizes!r} has no step.",
                          "Add one, as in 16:4096:16, or search with crossover().")  # fmt: skip

@@ -7,13 +7,11 @@ compared with their two neighbours, so that a drift affects both sides alike.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import select
 import signal
-import struct
 import subprocess
 import sys
 import termios
@@ -106,7 +104,7 @@ class AppOnTerminal:
         except OSError as error:
             remedy = "Close other terminals, or raise /proc/sys/kernel/pty/max. A container needs /dev/pts."
             raise UnfitError(f"Cannot open a pseudo-terminal: {error.strerror}.", remedy) from None
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        termios.tcsetwinsize(terminal, (ROWS, COLUMNS))
         kept = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
         try:
             self._process = subprocess.Popen(

@@ -91,12 +91,7 @@ class Choice:
     """What to tell a person about the choice; empty if this program's own interpreter can use the GPU."""
 
 
-def never() -> bool:
-    """Return False."""
-    return False
-
-
-def choose(should_stop: Callable[[], bool] = never) -> Choice:
+def choose(should_stop: Callable[[], bool] = lambda: False) -> Choice:
     """Return this program's own interpreter if its torch can use the GPU, else the best other one. Blocks for seconds.
 
     `should_stop` is polled; once it is True the search ends with the answers so far.
@@ -114,7 +109,7 @@ def choose(should_stop: Callable[[], bool] = never) -> Choice:
 
 
 def find_better(
-    python: str | None, should_stop: Callable[[], bool] = never, folder: Path | None = None
+    python: str | None, should_stop: Callable[[], bool] = lambda: False, folder: Path | None = None
 ) -> Interpreter | None:
     """Return the best interpreter that is better than `python` (None: this program's own). Blocks for seconds.
 
@@ -135,7 +130,7 @@ def better_than(own: Interpreter | None, found: Sequence[Interpreter]) -> Interp
     return best if best is not None and (own is None or (best.has_cuda and not own.has_cuda)) else None
 
 
-def ask(pythons: Sequence[str], should_stop: Callable[[], bool] = never) -> tuple[Interpreter, ...]:
+def ask(pythons: Sequence[str], should_stop: Callable[[], bool] = lambda: False) -> tuple[Interpreter, ...]:
     """Return the interpreters that have torch, in the same order. None of their processes is left afterwards."""
     ends_s = time.monotonic() + LIMIT_S
     waiting, found = deque(pythons), list[Interpreter]()

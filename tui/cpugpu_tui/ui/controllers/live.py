@@ -109,9 +109,8 @@ class Live:
         """Show whether runs can begin."""
         outcome = message.outcome
         if isinstance(outcome, model.Hello):
-            from cpugpu_tui.session.endings import (
-                without_torch,
-            )  # with the transport, which the agent's thread has loaded
+            # It needs the transport, which the agent's thread has loaded.
+            from cpugpu_tui.session.endings import without_torch
 
             problem = None if self._app.state.simulated else without_torch(outcome)
             self._app.change(environment=outcome.environment, agent_ready=True, agent_wait="", problem=problem)
