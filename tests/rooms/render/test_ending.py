@@ -20,7 +20,7 @@ from cpugpu_tui.session.request import out_of_time
 from cpugpu_tui.session.resume import unfinished
 from cpugpu_tui.state.folding import folded
 
-DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
+DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200"))  # no UUID that a resume would look for
 LIMITED = PlanRequest(("matmul",), find_crossover=True, max_seconds=5.0)
 
 
