@@ -189,23 +189,27 @@ def test_memory_without_room_for_all_starts_times_fewer_and_says_so(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("cores", "first_s", "import_s", "left_s", "count"),
+    ("cores", "first_s", "import_s", "left_s", "count", "is_limited"),
     [
-        (16, 12.0, 4.0, math.inf, 4),  # 30 s on a server
-        (16, 29.0, 4.0, math.inf, 4),  # half as long again
-        (2, 14.0, 3.0, math.inf, 2),  # 1.5 times as long on two cores, at least three starts
-        (2, 60.0, 3.0, math.inf, 4),
-        (2, 60.0, 3.0, 8.0, 2),
-        (2, 60.0, 3.0, 2.0, 0),  # --max-seconds is over before torch is imported
+        (16, 12.0, 4.0, math.inf, 4, False),  # 30 s on a server
+        (16, 29.0, 4.0, math.inf, 4, False),  # half as long again
+        (2, 14.0, 3.0, math.inf, 2, False),  # 1.5 times as long on two cores, at least three starts
+        (2, 14.0, 3.0, 90.0, 2, False),  # of which no limit is the cause
+        (2, 60.0, 3.0, math.inf, 4, False),
+        (2, 60.0, 3.0, 8.0, 2, True),
+        (2, 60.0, 3.0, 2.0, 0, True),  # --max-seconds is over before torch is imported
     ],
 )
-def test_the_time_for_further_starts_decides_how_many_there_are(cores, first_s, import_s, left_s, count, monkeypatch):
+def test_time_decides_how_many_further_starts_there_are(
+    cores, first_s, import_s, left_s, count, is_limited, monkeypatch
+):
     monkeypatch.setattr(procfs, "affinity_cores", lambda: range(cores))
     _, events = run(plan_of(16, 32, 64, 128, 256, 512), well)
     state = folded(events)
     state = replace(state, run=replace(state.run, environment={"torch_import_s": import_s}))
     plan = replace(plan_of(16, 32, 64, 128, 256, 512), starts=5, simulation=None)
-    assert Visits(plan, state, first_s, left_s).count(4 if cores > 5 else 0) == count
+    visits = Visits(plan, state, first_s, left_s)
+    assert (visits.count(4 if cores > 5 else 0), visits.is_short_of_time) == (count, is_limited)
 
 
 def test_a_start_that_dies_takes_only_its_own_times_along():
@@ -361,7 +365,7 @@ def test_a_run_of_fewer_starts_than_asked_says_so():
     _, events = run(starting(plan_of(32, simulation=VARIED), 3), well, well, well)
     whole = folded(events)
     short = replace(whole, run=replace(whole.run, plan=replace(whole.plan, starts=5)))
-    limited = replace(short, run=replace(short.run, plan=replace(short.plan, max_seconds=9.0)))
+    limited = replace(short, finished=replace(short.finished, is_short_of_time=True))
     assert starts_sentence(whole).startswith("Timed in 3 starts of the process: ")
     assert " 3 of 5 starts of the process (all 5 would take over half as long again): " in starts_sentence(short)
     assert starts_sentence(limited).startswith("Timed in 3 of 5 starts of the process (time for more ran out)")

@@ -344,6 +344,8 @@ class RunFinished(Event):
     remedy: str = ""
     exit_code: int = 0
     """Exit code of a headless run."""
+    is_short_of_time: bool = False
+    """Whether the time limit left no room for one more of the planned starts."""
 
 
 _OLD_NAMES: dict[type[Event], str] = {DeviceSampled: "HalfRoundTimed"}

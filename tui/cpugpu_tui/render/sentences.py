@@ -186,9 +186,10 @@ def starts_sentence(run: RunState) -> str:
     is_mixed = any(row.status == "ok" and is_of_one_start(run, row) for row in run.rows.values())
     once = " Those in brackets hold within one start." if is_mixed else ""
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
-    is_whole = run.finished is not None and run.finished.status == "done" and not run.finished.message
-    longer = f"all {run.plan.starts} would take over half as long again"
-    why = f" ({'time for more ran out' if run.plan.max_seconds else longer})" if asked and is_whole else ""
+    end, why = run.finished, ""
+    if asked and end is not None and end.status == "done" and not end.message:
+        longer = f"all {run.plan.starts} would take over half as long again"
+        why = f" ({'time for more ran out' if end.is_short_of_time else longer})"
     return f"Timed in {run.starts}{asked} starts of the process{why}: intervals hold for other starts too.{once}"
 
 

@@ -106,6 +106,7 @@ class FurtherStarts:
             self._visit(rotation, count, visits)
         if self._session.stopping:
             return model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+        finished = replace(finished, is_short_of_time=visits.is_short_of_time)
         if self._lost and not finished.message:
             message = f"A further start of the process was not timed completely: {self._lost[0]}"
             return replace(finished, message=message, remedy="The others are complete. --starts 1 times only one.")
@@ -211,6 +212,8 @@ class Visits:
         least_s = LEAST_S - first_s if has_cores(plan.starts) else 0.0
         self._extra_s = max(MORE_TIME * first_s, least_s)
         self._left_s = left_s
+        self.is_short_of_time = False
+        """Whether the time limit left no room for one more start than `count` returned."""
         if plan.simulation is not None and not plan.simulation.pace:  # whose time is virtual
             self._extra_s = math.inf
         self.cases: tuple[model.Case, ...] = tuple(row.case for row in self._rows(state))
@@ -232,6 +235,7 @@ class Visits:
             needed_s = count * self._visit_s + self._import_s * math.ceil(missing / self._cores)
             if needed_s <= self._left_s and (needed_s <= self._extra_s or count == least):
                 return count
+            self.is_short_of_time = needed_s > self._left_s
         return 0
 
     def plan(self, left_s: float) -> model.Plan:
