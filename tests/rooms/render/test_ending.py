@@ -15,6 +15,7 @@ from cpugpu_tui.machine.procfs import hostname
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device, DevicesFound, RunFinished, RunStarted
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import cut_short
+from cpugpu_tui.session import resume
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.request import out_of_time
 from cpugpu_tui.session.resume import unfinished
@@ -50,8 +51,9 @@ def test_a_bracket_that_time_left_wide_is_said_after_the_answer(words):
 
 
 @pytest.mark.parametrize(("took_s", "idle_s", "goes_on"), [(4.5, 0, True), (3.0, 0, False), (3.0, 60, False)])
-def test_a_search_that_time_cut_short_can_go_on(store, took_s, idle_s, goes_on):
+def test_a_search_that_time_cut_short_can_go_on(store, took_s, idle_s, goes_on, monkeypatch):
     """It was called complete, and offered no command, if all sizes that it had chosen were timed."""
+    monkeypatch.setattr(resume, "is_found", lambda uuid: True)  # its GPU
     events = events_of(LIMITED, took_s=took_s, idle_s=idle_s)
     assert ("Resume: cpugpu-tui run --resume 1" in state_text(folded(events))) is goes_on
     store.import_run(events)
@@ -105,4 +107,5 @@ def test_what_came_to_its_own_end_says_nothing():
     assert [bool(cut_short(ended(survey, took_s=seconds))) for seconds in (4.5, 279.0)] == [False, True]
     assert cut_short(ended(PlanRequest(("matmul",), find_crossover=True))) == ""
     assert cut_short(ended(PlanRequest(("matmul",), sizes="50,100", max_seconds=5.0))) == ""
-    assert cut_short(ended(LIMITED, status="stopped")) == ""
+    assert cut_short(ended(LIMITED, status="stopped")) == "The search was stopped early.", "no row says it"
+    assert cut_short(ended(LIMITED, status="stopped", skipped=1)) == "", "a row says it"

@@ -130,8 +130,8 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
             ", ".join(run.dtypes) or "–",
             "–".join(dict.fromkeys(size_text(size) for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
             *((_result(results.get(run.number)),) if results is not None else ()),
-            f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else ""),
-            "–" if run.duration_ns is None else duration(run.duration_ns / 1e9), " · ".join(run.device_texts),
+            run.cases_text, "–" if run.duration_ns is None else duration(run.duration_ns / 1e9),
+            " · ".join(run.device_texts),
             *([printable(run.fleet_host or "–")] if with_hosts else []), *([", ".join(tags)] if with_tags else []),
         ])  # fmt: skip
     return table_of(columns, rows)

@@ -256,6 +256,8 @@ def cut_short(run: RunState) -> str:
     Rows say it where no more than `MOST_NAMED` are skipped, and of a stopped search nobody knows how many are missing.
     """
     plan = run.plan
+    if run.status == "stopped" and not run.skipped and run.finished is not None and not run.finished.message:
+        return f"The {'run' if plan.search is None else 'search'} was stopped early."
     if plan.search is None:
         ends = {"done": "The time limit ended the run early", "stopped": "The run was stopped early"}
         is_said = run.status in ends and hides_skipped(run)

@@ -108,6 +108,12 @@ class RunSummary(NamedTuple):
         return [*counted(self.devices), *(["beside a recorded GPU"] if self.is_beside else [])]
 
     @property
+    def cases_text(self) -> str:
+        """How its cases ended: `8 ok, 5 skipped`."""
+        counts = {"ok": self.cases_ok, "failed": self.cases_failed, "skipped": self.cases_skipped}
+        return ", ".join(f"{count} {word}" for word, count in counts.items() if count or word == "ok")
+
+    @property
     def cpus(self) -> tuple[str, ...]:
         """Labels of its CPUs."""
         return tuple(label for label in self.devices if label not in self.gpus)

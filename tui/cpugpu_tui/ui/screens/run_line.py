@@ -131,10 +131,8 @@ def about(run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, 
     simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
     parts = [f"run {run.number}", named(run.run_id, glyphs), f"{started:%Y-%m-%d %H:%M:%S}{elsewhere}"]
     first = f" {glyphs.dot} ".join(parts)
-    counts = {"ok": run.cases_ok, "failed": run.cases_failed, "skipped": run.cases_skipped}
-    cases = ", ".join(f"{count} {word}" for word, count in counts.items() if count or word == "ok")
     took = "" if run.duration_ns is None else f"took {duration(run.duration_ns / 1e9)}"
-    parts = [cases, took, *(named(device, glyphs) for device in run.device_texts), _tags_text(run, glyphs)]
+    parts = [run.cases_text, took, *(named(device, glyphs) for device in run.device_texts), _tags_text(run, glyphs)]
     second = f" {glyphs.dot} ".join(part for part in parts if part)
     lines = [*wrapped(first + simulated, width, lines=1), *wrapped(second, width, "muted", lines=1)]
     return [*lines, *wrapped(spelled(_result(run, outcome), glyphs), width, lines=1)]
