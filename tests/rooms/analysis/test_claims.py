@@ -234,7 +234,10 @@ def test_every_claim_that_can_be_measured_has_a_request_or_needs_the_card():
 
 
 def test_the_command_repeats_the_request():
-    assert command(judged("p3-batch-100", H200)) == "cpugpu-tui run jacobian --size 100 --variant loop --rounds 6"
+    assert (
+        command(judged("p3-batch-100", H200))
+        == "cpugpu-tui run jacobian --size 100 --variant loop,vectorized --rounds 6"
+    )
     assert command(judged("p5-copies", H200)) == "cpugpu-tui run mnist-mlp --size 32 --scale small"
 
 

@@ -1,5 +1,7 @@
 """`cpugpu-tui claims`: what five publications say, from saved runs, as a table and as JSON; it measures nothing."""
 
+import shlex
+
 from tests.helpers.command_line import FAST
 
 from cpugpu_tui.errors import EXIT_OK
@@ -17,7 +19,7 @@ def test_without_a_history_every_claim_is_open_and_none_is_made(cpugpu, words):
     done = cpugpu.here("claims")
     assert (done.code, done.err) == (EXIT_OK, "")
     words(next(line for line in done.out.splitlines() if line.startswith("22 ")))
-    assert "jacobian --size 100 --variant loop --rounds 6\n" in done.out
+    assert "jacobian --size 100 --variant loop,vectorized --rounds 6\n" in done.out
     assert not cpugpu.database.exists()
 
 
@@ -52,3 +54,14 @@ def test_the_card_of_the_machine_answers_what_is_said_of_arithmetic_units(cpugpu
     )
     cpugpu.here("machine", "--measure", "--simulate", "default")
     assert claims_of(cpugpu, "--simulate", "default")["p4-units"]["outcome"] == "holds"
+
+
+def test_an_undecided_claim_keeps_its_command_which_decides_it(cpugpu):
+    """Three rounds of calls of minutes left it undecided, and no command was told any more."""
+    words = ("run", "jacobian", "--size", "1000", "--variant", "loop", "--simulate", "default")
+    cpugpu.here(*words, "--rounds", "1")
+    assert claims_of(cpugpu, "--simulate", "default")["p3-batch-1000"]["outcome"] == "undecided here"
+    told = cpugpu.here("claims", "--simulate", "default").out.splitlines()
+    (line,) = [each for each in told if "jacobian --size 1000" in each]
+    cpugpu.here(*shlex.split(line)[1:])
+    assert claims_of(cpugpu, "--simulate", "default")["p3-batch-1000"]["outcome"] in ("holds", "does not hold here")

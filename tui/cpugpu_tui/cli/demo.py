@@ -120,7 +120,7 @@ def _print_events(recording: Recording) -> None:
 def claims(given: opt.Given) -> None:
     """Compare the claims of five publications with your runs.
 
-    For claims that are not measured yet, print the commands that measure them.
+    For claims that are undecided or not measured yet, print the commands that measure them.
     """
     simulated = given.simulation is not None
     judged = _judged(given.database, simulated=simulated)
@@ -132,10 +132,11 @@ def claims(given: opt.Given) -> None:
 
 
 def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "", simulate: str | None = None) -> None:
-    """Print the claims as a table, then `tag` with the count of each outcome, then the commands for open claims.
+    """Print the claims as a table, then `tag` with the count of each outcome, then the commands for the others.
 
     The commands run on the machine that `simulate` names.
     """
+    from cpugpu_tui.analysis.claim_numbers import UNDECIDED
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.compare.claims import command, tally
 
@@ -149,7 +150,8 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "", simulate: str |
     out = console()
     out.print(table)
     out.print(plain(f"{tag}{tally(claims)}."), soft_wrap=True)
-    missing = dict.fromkeys(filter(None, (command(each, simulate) for each in claims if each.is_open)))
+    left = (each for each in claims if each.is_open or each.outcome == UNDECIDED)
+    missing = dict.fromkeys(filter(None, (command(each, simulate) for each in left)))
     if missing:
         out.print("To measure the others on a machine with a GPU, run:")
     for line in missing:

@@ -30,8 +30,8 @@ THIS_RUN = "this run"
 
 _MATMUL = PlanRequest(("matmul-sweep",), sizes="1,51,101,301,1001,3001,9951")
 _DOT = PlanRequest(("vector-dot",), sizes="100,10000,1000000,10000000,100000000", variant="matmul")
-_LOOP = PlanRequest(("jacobian",), sizes="100", variant="loop", rounds=6)  # fewer have no interval
-_JACOBIAN = PlanRequest(("jacobian",), sizes="100")
+# Fewer rounds have no interval, and the time limit of a case ends calls of seconds and minutes before six.
+_JACOBIAN = PlanRequest(("jacobian",), sizes="100", variant="loop,vectorized", rounds=6)
 _MULTIPLY_ADD = PlanRequest(("elementwise",), sizes="100000000", variant="fresh")
 _TRAINING = PlanRequest(("mnist-mlp",), sizes="32", variant="pageable")
 
@@ -43,9 +43,9 @@ REQUESTS: Mapping[str, PlanRequest] = {
     "p2-small": PlanRequest(("vector-dot",), sizes="100,1000,10000", variant="matmul"),
     "p2-cpu-grows": _DOT,
     "p2-gpu-hardly": _DOT,
-    "p3-batch-100": _LOOP,
-    "p3-batch-1000": PlanRequest(("jacobian",), sizes="1000", variant="loop"),
-    "p3-moving": _LOOP,
+    "p3-batch-100": _JACOBIAN,
+    "p3-batch-1000": PlanRequest(("jacobian",), sizes="1000", variant="loop", rounds=6),
+    "p3-moving": _JACOBIAN,
     "p3-cores": _JACOBIAN,
     "p3-copies": _JACOBIAN,
     "p3-synchronise": _JACOBIAN,
