@@ -141,6 +141,16 @@ async def test_keys_that_are_typed_ahead_reach_their_fields():
         assert form._fields == CodeFields("x@x", "x=n", "64")
 
 
+async def test_tab_completes_what_all_paths_share(tmp_path):
+    for name in ("model_a.py", "model_b.py"):
+        (tmp_path / name).touch()
+    async with opened() as pilot:
+        form = await open_form(pilot)
+        await type_in(pilot, code=f"{tmp_path}/mo")
+        await pilot.press("tab")
+        assert form._fields.code == f"{tmp_path}/model_"
+
+
 async def test_the_keys_stay_in_sight_on_a_small_terminal_and_yes_is_chosen():
     async with opened(size=(40, 12)) as pilot:
         form = await open_form(pilot)
