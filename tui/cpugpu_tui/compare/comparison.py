@@ -7,18 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.analysis.compare import (
-    BANDS,
-    DUET_BANDS,
-    FASTER,
-    PASSED,
-    SAME,
-    SLOWER,
-    UNDECIDED,
-    Judged,
-    judge,
-    judge_slowdowns,
-)
+from cpugpu_tui.analysis import compare
 from cpugpu_tui.analysis.pairs import Change, Pair, together
 from cpugpu_tui.compare.series import FREE_CORES_REMEDY, Series
 from cpugpu_tui.config.paths import with_database
@@ -70,23 +59,23 @@ class SeriesComparison:
     """Most important first."""
     pairs: tuple[Pair, ...]
     """Every case on every device of either side, then the kernel times of the GPUs."""
-    judged: tuple[Judged, ...]
+    judged: tuple[compare.Judged, ...]
     means: Mapping[str, Change]
     """`Pair.label` → geometric mean of the changes of all its cases."""
     bands: Mapping[str, float]
     """Metric → changes within ± this count as no change; for a gate, how much slower a case may be."""
-    placebo: tuple[Judged, ...] | None = None
+    placebo: tuple[compare.Judged, ...] | None = None
     """Verdicts on one side that was measured twice; None if it was not."""
 
     @property
-    def shared(self) -> tuple[Judged, ...]:
+    def shared(self) -> tuple[compare.Judged, ...]:
         """The verdicts on the cases that both series have."""
         return tuple(each for each in self.judged if not each.pairs[0].only_in)
 
     @property
-    def placebo_moved(self) -> tuple[Judged, ...]:
+    def placebo_moved(self) -> tuple[compare.Judged, ...]:
         """The verdicts that call that side different from itself: then the comparison proves nothing."""
-        return tuple(each for each in self.placebo or () if each.verdict in (FASTER, SLOWER))
+        return tuple(each for each in self.placebo or () if each.verdict in (compare.FASTER, compare.SLOWER))
 
     @property
     def is_of_two_codes(self) -> bool:
@@ -106,7 +95,7 @@ def common_pairs(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> set
 
 def usual_bands(base: Series, new: Series) -> Mapping[str, float]:
     """Return the bands for two series if the user sets none."""
-    return DUET_BANDS if common_pairs(base.runs, new.runs) else BANDS
+    return compare.DUET_BANDS if common_pairs(base.runs, new.runs) else compare.BANDS
 
 
 def compare_series(
@@ -124,7 +113,7 @@ def compare_series(
     means = {label: _mean([pair for pair in sound if pair.label == label]) for label in labels}
     return SeriesComparison(
         base, new, differences(base.runs, new.runs), pairs,
-        judge_slowdowns(pairs, bands, sharers) if is_gate else judge(pairs, bands, sharers=sharers),
+        compare.judge_slowdowns(pairs, bands, sharers) if is_gate else compare.judge(pairs, bands, sharers=sharers),
         {label: mean for label, mean in means.items() if mean is not None}, bands,
     )  # fmt: skip
 
@@ -139,8 +128,8 @@ def with_placebo(found: SeriesComparison, side: Series, again: Series) -> Series
     found = replace(found, placebo=compare_series(side, again).judged)
     if not found.placebo_moved:
         return found
-    withdrawn = (FASTER, SLOWER, SAME, PASSED)
-    judged = (replace(each, verdict=UNDECIDED) if each.verdict in withdrawn else each for each in found.judged)
+    withdrawn = (compare.FASTER, compare.SLOWER, compare.SAME, compare.PASSED)
+    judged = (replace(each, verdict=compare.UNDECIDED) if each.verdict in withdrawn else each for each in found.judged)
     return replace(found, judged=tuple(judged))
 
 
