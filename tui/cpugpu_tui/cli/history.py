@@ -186,7 +186,7 @@ def show(given: opt.Given) -> None:
         from cpugpu_tui.cli.output.tables import print_state
         from cpugpu_tui.render.sentences import results_differ
 
-        notice = f"{results_differ(differing)} `{command}` shows both." if differing else None
+        notice = f"{results_differ(pair.size for pair in differing)} `{command}` shows both." if differing else None
         print_state(state, notice, in_full=given.explain, is_interrupted=is_interrupted)
         return
     from cpugpu_tui.model import RunFinished

@@ -249,7 +249,7 @@ class ExportedRun:
     @property
     def sentences(self) -> list[str]:
         """The sentences about it, most important first, without the meanings of marks."""
-        return [*sentences(self.state), *filter(None, [results_differ(self.differing)])]
+        return [*sentences(self.state), *filter(None, [results_differ(pair.size for pair in self.differing)])]
 
     @property
     def started(self) -> model.RunStarted:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cpugpu_tui.analysis.ceilings import clock_sentences
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, SCOPE_WORDS, energy
-from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST, WIDEST_GAP
 from cpugpu_tui.decide.correlation import MIN_ROUNDS
 from cpugpu_tui.machine.text import REASONS, printable
@@ -137,10 +136,10 @@ def _rounds_remedy(run: RunState) -> list[str]:
     return [f"{had}. --rounds {MIN_ROUNDS} gives each row {MIN_ROUNDS}, however long its calls take."]
 
 
-def results_differ(pairs: Sequence[Pair]) -> str:
+def results_differ(sizes: Iterable[int]) -> str:
     """Return at which sizes the results of a run differ from those of the other code of its duet; empty if nowhere."""
-    sizes = dict.fromkeys(f"{pair.size:,}" for pair in pairs)
-    return f"Its results differ from those of the other code at n = {joined([*sizes])}." if sizes else ""
+    texts = dict.fromkeys(f"{size:,}" for size in sizes)
+    return f"Its results differ from those of the other code at n = {joined([*texts])}." if texts else ""
 
 
 def _rows_named(run: RunState, rows: Sequence[Row]) -> str:
