@@ -83,6 +83,7 @@ FACES = [
     ("run", "matmul", "vector-dot", "--size", "100,200", "--find-crossover", "--max-size", "1e3"),
     ("run", "matmul", "--size", "10:40:10", "--repeat", "2", "--dtype", "half", "--max-seconds", "40"),
     ("survey", "--only", "fft,sort", "--max-seconds", "40"),
+    ("survey", "--all", "--max-seconds", "3"),
     ("thresholds", "make", "matmul", "x.square()", "torch.ones(n)", "--setup", "x = torch.randn(n)", "--n", "16:64"),
     ("fleet", "run", "matmul", "--size", "16,32", "-w", "a", "--launcher", "local"),
     ("demo", "--table"),

@@ -83,5 +83,6 @@ def survey(given: SurveyGiven) -> None:
     preset = SURVEY_ALL if given.all_ or {*names} - {part.workload for part in SURVEYED} else SURVEY
     if given.resume:
         raise typer.Exit(modes.resume_run(given, preset))
-    request, options = given.request(names=(preset,), only=names), given.run_options()
+    words = ("survey", *(["--all"] if given.all_ else []))  # as typed, for "Again:"
+    request, options = given.request(names=(preset,), only=names, pair=words), given.run_options()
     raise typer.Exit(modes.run_headless(request, options, as_json=given.json, outputs=Outputs.of(given)))

@@ -241,10 +241,10 @@ def request_words(request: PlanRequest) -> tuple[str, ...]:
     """
     codes = {code.name for code in request.own.codes}
     names = [name for name in request.names if name not in codes]
-    command = "time" if codes and not names else "survey" if request.only else "run"
+    command = "time" if codes and not names else "run"
     end = request.pair.index("--") if "--" in request.pair else len(request.pair)  # the words of a command come last
     return (
-        *(request.pair[:end] or (command, *([] if command == "survey" else names))),
+        *(request.pair[:end] or (command, *names)),
         *option_words({
             "--only": ",".join(request.only), "--size": request.sizes, "--find-crossover": request.find_crossover,
             "--max-size": request.max_size, "--variant": request.variant, "--full": request.full,

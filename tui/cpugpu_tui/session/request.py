@@ -164,7 +164,7 @@ class PlanRequest(NamedTuple):
     only: tuple[str, ...] = ()
     """The workloads of the presets to run; empty for all."""
     pair: tuple[str, ...] = ()
-    """`time` and the words that name its code and the one beside it, in a duet of both; those of `thresholds make`."""
+    """`time` and the words that name both codes of a duet; those of `thresholds make` and `survey`."""
     against: tuple[model.OwnCode, ...] = ()
     """The code beside it, in the app."""
     host: str = ""
