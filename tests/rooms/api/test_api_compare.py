@@ -104,7 +104,7 @@ def test_what_cannot_be_compared_is_a_usage_error(new, more, says):
 
 
 def test_a_setup_that_lacks_a_name_is_called_as_its_argument():
-    with pytest.raises(UnfitError, match=r"Make x in old_setup, for example old_setup 'x = "):
+    with pytest.raises(UnfitError, match=r"Make x in old_setup, for example old_setup='x = "):
         cpugpu_tui.compare("x + 1", "x * 1", 8, setup="x = torch.rand(n)", old_setup="y = 3", simulate=FAST)
 
 

@@ -168,6 +168,7 @@ def in_python(text: str) -> str:
     """Return a remedy with arguments of the Python functions in place of options."""
     text = re.sub(r"--let (\w+)='([^']*)'", r"let={'\1': '\2'}", text).replace("--in-place", "in_place=True")
     names = "setup|old-setup|let|threads|dtype|device|max-seconds|rounds|simulate|db"
+    text = re.sub(rf"--({names}) (?=['\d])", r"--\1=", text)  # as an argument has its value
     return re.sub(rf"--({names})\b", lambda found: found[1].replace("-", "_").replace("db", "database"), text)
 
 
