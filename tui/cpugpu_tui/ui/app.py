@@ -292,7 +292,7 @@ class CpuGpuApp(Shell[AppResult]):
     ) -> bool:  # fmt: skip
         """Perform an action, or show why it is impossible now, so that no key seems broken."""
         own = default_namespace is None or default_namespace is self
-        command = keys.command_of(action) if isinstance(action, str) and own else None
+        command = keys.COMMAND_BY_ACTION.get(action) if isinstance(action, str) and own else None
         if command is not None and isinstance(self.screen, MainScreen) and self.screen.workload is not None:
             self.preparing.settle(self.screen.workload)
         why = keys.impossible(command, self.state.situation) if command is not None else ""
@@ -304,7 +304,7 @@ class CpuGpuApp(Shell[AppResult]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable commands that are impossible now."""
-        command = keys.command_of(keys.action_of(*parameters)) if action == "do" and len(parameters) == 1 else None
+        command = keys.COMMAND_BY_ACTION.get(keys.action_of(*parameters)) if action == "do" and len(parameters) == 1 else None
         return True if command is None or command.possible(self.state.situation) else None
 
     def _close_in_panes(self) -> bool:

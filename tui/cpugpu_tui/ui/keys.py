@@ -142,6 +142,7 @@ COMMANDS: tuple[Command, ...] = (
 """Every command, in the order of the footer."""
 
 COMMAND_BY_ID = {command.id: command for command in COMMANDS}
+COMMAND_BY_ACTION = {command.action: command for command in COMMANDS}
 
 OF_RUN = (
     "compare", "export", "copy-row", "copy-command", "find", "chart", "what-if", "measure", "zoom", "pause", "stop",
@@ -166,11 +167,6 @@ def digits() -> list[Binding]:
     from textual.binding import Binding
 
     return [Binding(digit, f"do('repeating.count', {digit})", show=False) for digit in "0123456789"]
-
-
-def command_of(action: str) -> Command | None:
-    """Return the command whose action this is; None for Textual's own actions."""
-    return next((command for command in COMMANDS if command.action == action), None)
 
 
 def label(command: Command, situation: Situation) -> str:

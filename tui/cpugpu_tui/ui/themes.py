@@ -166,7 +166,7 @@ def read_folder(folder: Path) -> dict[str, Theme | BrokenTheme]:
     """Return file name → theme or error, for each `*.toml` file of a folder."""
     found: dict[str, Theme | BrokenTheme] = {}
     names: set[str] = set()
-    for path in sorted(folder.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
         theme = _load(path)
         if isinstance(theme, Theme) and theme.name in names:
             theme = BrokenTheme(path, None, f"another file also has `name` {theme.name!r}.", "Rename one of them.")
@@ -319,7 +319,7 @@ def _raise(changed: dict[str, str], variables: Mapping[str, str], name: str, flo
 
 def _on(text: str, ground: Color) -> Color:
     """Return a CSS colour such as `#ff0000 60%` or `auto 60%` blended with a ground."""
-    found = re.search(_OPACITY, text)
+    found = re.search(_OPACITY, text) if text.endswith("%") else None
     named, opacity = (text[: found.start()], int(found[1]) / 100) if found else (text, 1.0)
     colour = ground.get_contrast_text(1.0) if named == "auto" else Color.parse(named)
     return ground + colour.multiply_alpha(opacity)

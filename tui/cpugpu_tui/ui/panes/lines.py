@@ -232,8 +232,9 @@ def visible(text: str) -> str:
 
 
 _NO_BREAK = "\u00a0"
-_UNIT_GAP = re.compile(r"(?<=±) |(?<=\+-) |(?<=[≈~≤=]) (?=\d)| (?=%|(?:[≈~≤]|<=) ?\d)")
+_UNIT_GAP = r"(?<=±) |(?<=\+-) |(?<=[≈~≤=]) (?=\d)| (?=%|(?:[≈~≤]|<=) ?\d)"
 """Spaces at which no line may break: `± 18 %`, `n ≈ 193`."""
+_SIGNS = frozenset("±+≈~≤=%")
 
 
 def cut(text: str, width: int, glyphs: Glyphs) -> str:
@@ -289,7 +290,8 @@ def in_whole_words(spans: Spans, width: int, glyphs: Glyphs) -> Spans:
 
 def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[Spans]:
     """Wrap a text at `width` cells; at most `lines` lines if that is above 0."""
-    held = _UNIT_GAP.sub(_NO_BREAK, text)
+    # A text without a sign, as in the first frame, does not wait until the pattern is compiled.
+    held = text if _SIGNS.isdisjoint(text) else re.sub(_UNIT_GAP, _NO_BREAK, text)
     pieces = textwrap.wrap(held, max(width, 10), max_lines=lines or None, placeholder=" ...") if text else []
     return [((piece.replace(_NO_BREAK, " "), role),) for piece in pieces]
 

@@ -308,7 +308,10 @@ def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
     found: dict[str, str] = {}
     if screen.app.screen is not screen:
         return found
-    active, focused = screen.active_bindings, screen.focused
+    focused = screen.focused
+    if focused is None:  # as in the first frame
+        return {command.id: keymap.of(command.id) for command in COMMANDS}
+    active = screen.active_bindings
     for command in COMMANDS:
         for key in keymap.keys[command.id]:
             name = "comma" if key == "," else next(iter(Binding.make_bindings([Binding(key, "")]))).key

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -89,14 +88,11 @@ def _colour(code: str, codes: Iterator[str]) -> str:
     return ";".join((code, kind, *(next(codes, "0") for _ in range(3 if kind == "2" else 1))))
 
 
-@dataclass
 class Piece:
     """Neighbouring cells that one pen writes."""
 
-    row: int
-    column: int
-    text: str
-    pen: Pen
+    def __init__(self, row: int, column: int, text: str, pen: Pen) -> None:
+        self.row, self.column, self.text, self.pen = row, column, text, pen
 
     def continues_at(self, row: int, column: int, pen: Pen, blank: bool) -> bool:
         """Return whether cells at this place continue the piece: they follow it, and one pen can write both."""
