@@ -14,6 +14,7 @@ from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from cpugpu_tui import model
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.state.state import HISTORY, RunState, TelemetryState
+from cpugpu_tui.state.value import Value
 from cpugpu_tui.telemetry.sampler import aged
 
 CASES = (model.Case("matmul", 16), model.Case("matmul", 32))
@@ -307,3 +308,22 @@ def test_what_was_stopped_half_way_is_no_part_of_the_answer():
         state = fold(timed("cpu", index, 1e6 + index), timed("cuda:0", index, 1e5), state=state)
     assert answers(fold(model.CaseFinished(case=KEY), state=state))
     assert not answers(fold(model.CaseFailed(case=KEY, kind="skipped", message="Stopped."), state=state))
+
+
+class Point(Value):
+    x: int
+    y: int = 2
+
+
+def test_a_value_is_a_frozen_set_of_fields():
+    """As a named tuple or a frozen dataclass is, which Python makes more slowly."""
+    point = Point(1)
+    assert (point.x, point.y) == (1, 2)
+    assert point == Point(1, 2) == Point(x=0)._replace(x=1) != Point(1, 3)
+    assert len({point, Point(1, 2)}) == 1
+    assert repr(point) == "Point(1, 2)"
+    with pytest.raises(AttributeError, match="x"):
+        point.x = 3
+    for fields, named in (((), {}), ((1, 2, 3), {}), ((1,), {"z": 0})):
+        with pytest.raises(TypeError, match="Point"):
+            Point(*fields, **named)

@@ -1,6 +1,7 @@
 """Keys typed for a screen or an app that has closed meanwhile; each case was found by random keys."""
 
 import asyncio
+from math import inf
 
 import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled
@@ -9,6 +10,7 @@ from tests.helpers.app.looking import shown
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
 
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.detail import DetailScreen
@@ -51,6 +53,23 @@ async def test_keys_move_in_the_list_before_the_rest_is_loaded(monkeypatch):
     monkeypatch.setattr(app, "style_pages", load_on)
     async with opened(app):
         assert moved_to == [2]
+
+
+async def test_what_was_to_be_painted_before_the_first_frame_is_not_painted_again(monkeypatch):
+    """Widgets ask for a paint when they get a title or a child: the whole first frame was painted twice."""
+    app = new_app()
+    async with opened(app) as pilot:
+        main, painted = app.main_screen, []
+        status = main.query_one(StatusPane)
+        draw = status.render_lines
+        monkeypatch.setattr(status, "render_lines", lambda crop: painted.append(crop) or draw(crop))
+        monkeypatch.setattr(main, "_framed_s", inf)
+        status.refresh()
+        await pilot.pause(0.1)
+        assert not painted
+        main.frame_painted()
+        status.refresh()
+        await settled(pilot, lambda: painted)
 
 
 async def test_the_rules_of_pages_are_read_before_the_first_page_is_opened(monkeypatch):

@@ -6,7 +6,6 @@ import gc
 import os
 import sys
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +58,7 @@ def open_app(
     # The interpreter must be known now if it loads workloads. Otherwise the app searches after its first frame.
     installed = has_installed_workloads()
     if not is_terminal or options.workloads or installed:
-        options = replace(options, python=found_python(options.python, options.worker, request.simulation))
+        options = options._replace(python=found_python(options.python, options.worker, request.simulation))
     if not is_terminal:
         from cpugpu_tui.cli.running.modes import run_headless
 

@@ -200,7 +200,7 @@ def on_host(given: TimeGiven, options: RunOptions, codes: Sequence[model.OwnCode
         raise UsageError("A comparison runs three processes at the same time, and srun gives the node to one.",
                          "Run this program there: srun --pty cpugpu-tui time …")  # fmt: skip
     files = announced(codes, hosts, print_notice)
-    return replace(options, python=python, host=hosts[0], files=files, hello_limit_s=given.start_timeout)
+    return options._replace(python=python, host=hosts[0], files=files, hello_limit_s=given.start_timeout)
 
 
 def check_pair(given: TimeGiven) -> None:

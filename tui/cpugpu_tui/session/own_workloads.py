@@ -12,18 +12,19 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import UsageError, home_path, kind_of
 from cpugpu_tui.model.names import CODE, FILE, GROUP, INSTALLED
+from cpugpu_tui.state.value import Value
 from cpugpu_tui.workloads.presets import PRESETS, Preset
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
 
 
-class OwnWorkloads(NamedTuple):
+class OwnWorkloads(Value):
     """Presets and workloads beside the built-in ones."""
 
     presets: tuple[Preset, ...] = ()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cpugpu_tui import model
 from cpugpu_tui.config.parsing import FieldError, check_seconds
 from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError
 from cpugpu_tui.model.quantities import time_text
 from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.state.value import Value
 
 if TYPE_CHECKING:
     from cpugpu_tui.state.device_times import DeviceTimes
@@ -124,7 +125,7 @@ def _call_ns(times: DeviceTimes) -> float | None:
     return next(iter(times.samples.get(model.COLD_START, ())), None)
 
 
-class PlanRequest(NamedTuple):
+class PlanRequest(Value):
     """What a person asked for, as text where they typed text; None means the preset's default."""
 
     names: tuple[str, ...] = ("quick",)

@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.correlation import NONE, Correlation
+from cpugpu_tui.state.value import Value
 
 if TYPE_CHECKING:  # functions import what the app's first frame, which has no rows, can do without
     from cpugpu_tui.state.row import Row
@@ -195,7 +196,7 @@ class RunState:
         return replace(self, rows=rows, settled=settled, failed=failed)
 
 
-class TelemetryState(NamedTuple):
+class TelemetryState(Value):
     """The latest telemetry and a bounded history of each value."""
 
     latest: model.TelemetryRead | None = None

@@ -304,7 +304,7 @@ class CpuGpuApp(Shell[AppResult]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable commands that are impossible now."""
-        command = keys.COMMAND_BY_ACTION.get(keys.action_of(*parameters)) if action == "do" and len(parameters) == 1 else None
+        command = keys.COMMAND_BY_ACTION.get(keys.action_of(parameters[0])) if action == "do" else None
         return True if command is None or command.possible(self.state.situation) else None
 
     def _close_in_panes(self) -> bool:
@@ -362,7 +362,8 @@ class CpuGpuApp(Shell[AppResult]):
             return
         self.gate.painted()
         # Not with `call_after_refresh`, which comes before the paint: the thread's imports would delay it.
-        if self._loading is None:
+        if self._loading is None and self.main_screen is not None:
+            self.main_screen.frame_painted()
             self._load_the_rest()
 
     def watch_theme(self) -> None:
@@ -370,8 +371,7 @@ class CpuGpuApp(Shell[AppResult]):
         self.call_after_refresh(self._restyle)
 
     def _restyle(self) -> None:
-        main = self.main_screen
-        if main is not None:
+        if (main := self.main_screen) is not None:
             main.restyle()
 
     def _come_back(self, _: object) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model.names import RESIDENT
 from cpugpu_tui.session.request import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
+from cpugpu_tui.state.value import Value
 from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap, Situation
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
 
-class Order(NamedTuple):
+class Order(Value):
     """How the rows are sorted."""
 
     by: str = ""
@@ -45,7 +46,7 @@ DEFAULT_REQUEST = PlanRequest()
 """What a person asks for who says nothing."""
 
 
-class FleetOptions(NamedTuple):
+class FleetOptions(Value):
     """Theme, keys and mouse of a fleet's app."""
 
     theme: str | None = None
@@ -58,7 +59,7 @@ class FleetOptions(NamedTuple):
     """Whether the app takes clicks and the wheel; otherwise the terminal keeps them."""
 
 
-class AppOptions(NamedTuple):
+class AppOptions(Value):
     """Options from the app's command line: those of a fleet's app, and more."""
 
     theme: str | None = None
@@ -86,7 +87,7 @@ class AppOptions(NamedTuple):
     """Speed of the playback relative to the recording; None for the demo's default."""
 
 
-class AppResult(NamedTuple):
+class AppResult(Value):
     """What the app returns when it ends."""
 
     run: RunState
@@ -101,7 +102,7 @@ class AppResult(NamedTuple):
     """Saves runs to the history, still open for unsaved ones; None if nothing is saved."""
 
 
-class Own(NamedTuple):
+class Own(Value):
     """This terminal's own run, telemetry and peak rates, also while a saved run is shown."""
 
     run: RunState = RunState()
@@ -109,7 +110,7 @@ class Own(NamedTuple):
     ceilings: tuple[Ceilings, ...] = ()
 
 
-class SavedRunView(NamedTuple):
+class SavedRunView(Value):
     """A saved run that is shown in the panes of a live one."""
 
     summary: RunSummary
@@ -134,7 +135,7 @@ class SavedRunView(NamedTuple):
         return f"run {self.summary.number}, {self.age}"
 
 
-class ParentRun(NamedTuple):
+class ParentRun(Value):
     """A run of which one row is re-run alone, restored afterwards."""
 
     run: RunState
@@ -142,7 +143,7 @@ class ParentRun(NamedTuple):
     """Comparison of its rows."""
 
 
-class AppState(NamedTuple):
+class AppState(Value):
     """The app at one moment."""
 
     run: RunState = RunState()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError, did_you_mean
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.state.value import Value
 
 if TYPE_CHECKING:
     from textual.binding import Binding
@@ -20,7 +21,7 @@ GROUPS = (RUN, LOOK, COMPARE, TAKE_AWAY, GO)
 """Groups of keys, in the order in which help and docs/keys.md list them."""
 
 
-class Situation(NamedTuple):
+class Situation(Value):
     """Which commands are possible now, and how they are labelled."""
 
     live: bool = False
@@ -59,7 +60,7 @@ RAN, IDLE = attrgetter("ran"), attrgetter("may_start")
 """Whether rows are on the screen, and whether something can be run."""
 
 
-class Command(NamedTuple):
+class Command(Value):
     """One thing a person can do."""
 
     id: str
@@ -74,7 +75,7 @@ class Command(NamedTuple):
     """One imperative sentence for the help screen, the palette and docs/keys.md."""
     does: str
     """Controller and method, such as `running.run`; without a dot, an action of Textual itself."""
-    possible: Callable[[Situation], bool] = lambda _: True
+    possible: Callable[[Situation], bool] = staticmethod(lambda _: True)
 
     @property
     def action(self) -> str:
@@ -256,7 +257,7 @@ ALIASES = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup"
 _MODIFIERS = ("ctrl", "alt", "shift")
 
 
-class Keymap(NamedTuple):
+class Keymap(Value):
     """The keys in force."""
 
     keys: Mapping[str, tuple[str, ...]]

@@ -6,9 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.config import load_config
@@ -19,6 +20,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.names import FILE, INSTALLED
 from cpugpu_tui.session.own_workloads import OwnWorkloads, has_installed_workloads, learn, named_files
 from cpugpu_tui.session.request import PlanRequest
+from cpugpu_tui.state.value import Value
 
 if TYPE_CHECKING:  # the app's first frame need not wait for them
     from cpugpu_tui.config.hosts import Host
@@ -126,14 +128,15 @@ def say(refused: tuple[model.Refused, ...]) -> None:
 # ------------------------------------------------------------------ options
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class RunOptions:
+class RunOptions(Value):
     """How to run a plan.
 
     Raises:
         UsageError: the worker is neither `process` nor `thread`.
     """
 
+    began_s: float
+    """When the program began, by the monotonic clock: its time limit counts from here."""
     worker: str = "process"
     python: str | None = None
     database: Path | None = None
@@ -144,14 +147,14 @@ class RunOptions:
     """Whether a run may measure peak rates for `limited by`, if the history has none."""
     host: Host | None = None
     """Another machine to run on; None for this one."""
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = MappingProxyType({})
     """Files of typed code that go there with each agent, by path."""
     hello_limit_s: float | None = None
     """How long an agent may take to start; None for the usual time."""
-    began_s: float = field(default_factory=time.monotonic)
-    """When the program began, by the monotonic clock: its time limit counts from here."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, **named: Any) -> None:
+        """Set the fields by name."""
+        super().__init__(**{"began_s": time.monotonic(), **named})
         check_worker(self.worker)
 
     def agents(self, python: str | None, own: OwnWorkloads, *, simulated: bool) -> Agents:

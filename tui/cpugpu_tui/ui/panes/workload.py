@@ -212,7 +212,6 @@ class WorkloadPane(Vertical):
         parameters = ParametersPane(self._glyphs, self._state, id="parameters")
         await self.mount(Lines(id="which"), PagedList(self._glyphs.cursor, *self._options(self._entries)), parameters)
         self.choose("+".join(self._asked.names))
-        self.on_resize()
         self.options.focus()
 
     def complete(self) -> None:

@@ -11,6 +11,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Region, Size
+from textual.messages import Update
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -133,6 +134,8 @@ class MainScreen(Screen[None]):
     def __init__(self, state: AppState, glyphs: Glyphs, classes: str = "") -> None:
         super().__init__(classes=classes)
         self._state, self._glyphs = state, glyphs
+        self._framed_s: float | None = None
+        """When the first frame was painted, by the clock of messages."""
         self._zoomed: str | None = None
         self._panes: tuple[StatePane, ...] = ()
         self._timings: TimingsPane | None = None
@@ -161,6 +164,11 @@ class MainScreen(Screen[None]):
         yield keys
         yield Lines(id="too-small")
 
+    def on_update(self, message: Update) -> None:
+        """Ignore what was to be painted before the first frame, which has painted everything."""
+        if self._framed_s is None or message.time < self._framed_s:
+            message.stop().prevent_default()
+
     def on_mount(self) -> None:
         """Set the titles."""
         self.query_one("#workload").border_title = "Workload"
@@ -171,6 +179,10 @@ class MainScreen(Screen[None]):
         # The lines of the panes below are known only after a layout. Without this, a replay that ended on a loaded
         # machine hid the end of its answer.
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._share_lines())
+
+    def frame_painted(self) -> None:
+        """Note the time of the first frame."""
+        self._framed_s = Update(self).time
 
     async def add_list(self) -> None:
         """Add the list of workloads after the first frame; its rest waits for `add_table`."""
