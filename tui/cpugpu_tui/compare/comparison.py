@@ -318,6 +318,8 @@ def differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tupl
 def _texts(what: str, runs: Sequence[MeasuredRun]) -> list[str]:
     """Return the different texts of a fact. A run that ended too early to know it does not differ in it."""
     values = [run.facts.get(what) for run in runs]
+    if what == "code" and not any(values):  # a command or an expression is in no file
+        values = [", ".join(dict.fromkeys(code.statement for code in run.plan.codes)) or None for run in runs]
     known = [value for value in values if value is not None]
     if what in FROM_TELEMETRY or (known and fact_text(what, None) == UNKNOWN):
         values = known

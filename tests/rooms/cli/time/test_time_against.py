@@ -29,6 +29,7 @@ def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_sa
     done = cpugpu.here(*PAIR, "--n", "64,1024", "--simulate", SIMULATED, "--json", code=EXIT_OK)
     told = json.loads(done.out.splitlines()[-1])
     words("\n".join(told["answer"]))
+    assert {"what": "code", "base": "torch.mm(x, x)", "new": "x @ x"} in told["differences"]
     started = [event for event in done.events if isinstance(event, RunStarted)]
     assert {event.plan.codes[0].statement for event in started} == {"x @ x", "torch.mm(x, x)"}
     saved = cpugpu.here("compare", told["base"]["numbers"][0], told["new"]["numbers"][0], "--json")
