@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from string import ascii_lowercase
 
-from cpugpu_tui.cli.demo import as_data
+from cpugpu_tui.cli.claims import as_data
 from cpugpu_tui.cli.output.tables import print_state, summary
 from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points_of
 from cpugpu_tui.config.settings import KEYS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.cli import demo as claims_cli
+from cpugpu_tui.cli import claims as claims_cli
 from cpugpu_tui.cli.fleet.running import print_fleet
 from cpugpu_tui.cli.output.gate_report import fleet_junit, fleet_markdown, gate_data, junit, markdown, print_report
 from cpugpu_tui.cli.output.tables import keys_within, print_state, show_comparison, spelled_table

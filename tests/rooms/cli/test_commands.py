@@ -14,7 +14,6 @@ from cpugpu_tui.analysis import compare as analysis_compare
 from cpugpu_tui.analysis.compare import judge
 from cpugpu_tui.cli.commands import COMMANDS, app
 from cpugpu_tui.cli.running.gate import LIMITS, GateRequest
-from cpugpu_tui.compare import comparison
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.errors import EXIT_USAGE, UsageError
 from cpugpu_tui.model import DEVICE, LATENCY
@@ -126,7 +125,6 @@ def test_the_gate_judges_once(monkeypatch):
         return judge(pairs, *bands, **how)
 
     monkeypatch.setattr(analysis_compare, "judge", noted)
-    monkeypatch.setattr(comparison, "judge", noted)
     limits = {LATENCY: 0.07, DEVICE: 0.01}
     report = gate_series(series(1, "base"), series(60, "new"), limits)
     assert len(asked) == 1

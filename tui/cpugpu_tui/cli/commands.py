@@ -28,7 +28,7 @@ COMMANDS = {
     "list": ("list", "List presets and workloads, including your own."),
     "devices": ("machine", "List the CPU and the GPUs that torch can use."),
     "machine": ("machine", "Print the machine card: peak rates and fixed overheads."),
-    "claims": ("demo", "Compare the claims of five publications with your runs."),
+    "claims": ("claims", "Compare the claims of five publications with your runs."),
     "telemetry": ("telemetry", "Print readings of the GPUs and the host, once a second."),
     "demo": ("demo", "Play recorded runs of a real GPU in the app."),
     "doctor": ("doctor", "Check driver, torch, GPUs, host, history and terminal."),
