@@ -55,6 +55,14 @@ def test_an_ended_process_is_gone():
     assert replace(Owner.current(), pid=child.pid, process_started_ticks=0).is_gone()
 
 
+def test_a_process_that_ended_and_that_nobody_waits_for_is_gone():
+    """In a container whose first process never waits, a killed run was shown as running, and could not be resumed."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert replace(Owner.current(), pid=child.pid, process_started_ticks=0).is_gone()
+    child.wait()
+
+
 def test_a_pid_given_to_another_process_is_gone():
     assert replace(Owner.current(), process_started_ticks=1).is_gone()
 

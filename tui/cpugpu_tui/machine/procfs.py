@@ -10,6 +10,7 @@ import os
 import pwd
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from math import floor
 from pathlib import Path
@@ -32,11 +33,9 @@ def hostname() -> str:
 
 def file_text(root: str, path: str) -> str | None:
     """Return a file's content, or None if it cannot be read."""
-    try:
-        with open(Path(root, path), encoding="utf-8", errors="replace") as file:
-            return file.read(_LONGEST)
-    except OSError:
-        return None
+    with suppress(OSError), open(Path(root, path), encoding="utf-8", errors="replace") as file:
+        return file.read(_LONGEST)
+    return None
 
 
 def _whole(text: str) -> int | None:
@@ -325,6 +324,8 @@ class Process(NamedTuple):
     """Start time, clock ticks since boot. It tells a process from a later one with the same id."""
     ended_ticks: int = 0
     """User and system time of its ended children."""
+    has_ended: bool = False
+    """Whether it has ended, and its parent never waited for it, as the first process of some containers."""
 
 
 def read_process(pid: int, root: str = "/") -> Process | None:
@@ -337,7 +338,7 @@ def read_process(pid: int, root: str = "/") -> Process | None:
         parent, user, system, *ended, started = (int(words[place]) for place in (1, 11, 12, 13, 14, 19))
     except (IndexError, ValueError):
         return None
-    return Process(printable(head.partition("(")[2], 40), parent, user + system, started, sum(ended))
+    return Process(printable(head.partition("(")[2], 40), parent, user + system, started, sum(ended), words[0] in "ZX")
 
 
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")

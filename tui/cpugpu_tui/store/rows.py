@@ -368,8 +368,10 @@ class Owner:
             return True
         except PermissionError:
             pass  # it runs, as another user
-        now = _started_ticks(self.pid)
-        return bool(now and self.process_started_ticks) and now != self.process_started_ticks
+        found = procfs.read_process(self.pid)
+        if found is None:
+            return False
+        return found.has_ended or self.process_started_ticks not in (0, found.started_ticks)
 
 
 def _started_ticks(pid: int) -> int:
