@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import random
 import sqlite3
@@ -190,6 +191,16 @@ def test_charts_and_tensorboard_name_the_gpu_recorded(history, tmp_path):
     (exported_run,) = [exported(history("show", "1", "--json").events)]
     found = {point.series for row in exported_run.state.rows.values() for point in points(exported_run.state, row, 1)}
     assert found == {"CPU", "recorded GPU"}
+
+
+def test_exported_extremes_of_a_recorded_gpu_are_of_all_its_starts_as_the_median_is(history):
+    document = json.loads(history("export", "1", "--format", "json").out)
+    found = [case["devices"][RECORDED]["metrics"] for run in document["runs"] for case in run["results"]]
+    assert found
+    for metric in (each for metrics in found for each in metrics.values()):
+        assert metric["samples"] == 15, "three starts of five rounds"
+        assert metric["min_ns"] / metric["median_ns"] == pytest.approx(0.97, abs=2e-3)
+        assert metric["max_ns"] / metric["median_ns"] == pytest.approx(1.03, abs=2e-3)
 
 
 def test_what_lists_or_streams_runs_has_no_recorded_time(history):

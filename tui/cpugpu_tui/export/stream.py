@@ -33,7 +33,8 @@ class Metric:
     """Summary of the samples of one metric on one device."""
 
     samples: int
-    """Number of samples. Latency, kernel time and calls with copies count all starts, parts of a call the first."""
+    """Number of samples. Latency, kernel time and calls with copies count all starts, parts of a call the first.
+    A recorded GPU has one for each round, its median."""
     median_ns: float
     """Median, ns per call. With several starts, the geometric mean of their medians for latency, kernel time and calls
     with copies."""

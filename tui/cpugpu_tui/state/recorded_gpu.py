@@ -18,7 +18,7 @@ from cpugpu_tui.decide.starts import starts_interval
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model.quantities import joined
-from cpugpu_tui.state.device_times import ROUND_METRICS, DeviceTimes
+from cpugpu_tui.state.device_times import ROUND_METRICS, DeviceTimes, Extent
 from cpugpu_tui.state.folding import once
 from cpugpu_tui.state.row import Row
 from cpugpu_tui.state.state import RunState
@@ -183,7 +183,9 @@ def _times(starts: Sequence[Start], marks: tuple[str, ...]) -> DeviceTimes:
         {metric: dict(enumerate(rounds, 1)) for metric, rounds in start.items() if rounds} for start in starts
     )
     others = {metric: rounds for metric, rounds in first.items() if metric != model.LATENCY}
+    further = {metric: [ns for start in later for ns in start.get(metric, {}).values()] for metric in first}
     return DeviceTimes(
         RECORDED, round_ns=first.get(model.LATENCY, {}), other_round_ns=others, later=dict(enumerate(later, 1)),
+        later_extent={metric: Extent(len(ns), min(ns), max(ns)) for metric, ns in further.items() if ns},
         samples={metric: tuple(rounds.values()) for metric, rounds in first.items()}, marks=marks,
     )  # fmt: skip
