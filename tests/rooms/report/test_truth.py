@@ -60,6 +60,8 @@ def test_a_row_without_a_result_has_a_reason_and_no_winner():
     (found,) = report(state).sweeps
     assert [(size.reason, size.winner) for size in found.resident.sizes[1:]] == [(NO_CORE, None), ("mismatch", None)]
     assert where(found.resident) == "at 32, the only size timed with free cores"
+    told = who_wins(found.resident, "n")
+    assert told.startswith("the GPU wins at 32, the only size timed with free cores; no winner at 64 (no core)")
     assert survey_sentences([("matmul", found)])[0].endswith(": matmul (where cores were free).")
     well = found.rows[0]
     assert decomposition_of(well, moved=False)

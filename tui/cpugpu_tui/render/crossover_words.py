@@ -170,7 +170,7 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False, with_
     own = [part for part in ranges if part.winner == segments.GPU]
     if not own:
         return f"not {ranges_text(found)}"
-    text = _ranges_text(found, own, axis, with_bracket=with_bracket, timed=_that_counts(found))
+    text = _ranges_text(found, own, axis, with_bracket=with_bracket)
     between = exceptions(found)
     # `GPU from ≈ 161 to 3,001` sounded as if the GPU lost at 9,951, which had been timed in one round.
     is_open = (
@@ -199,7 +199,7 @@ def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins")
     if found.kind == segments.NONE_TIMED:
         return "no size has been timed on both devices yet"
     if found.kind == segments.ALL_EQUAL:
-        return f"CPU and GPU are equally fast ({WITHIN_TIE}) at every size timed"
+        return f"CPU and GPU are equally fast ({WITHIN_TIE}) at every size {_that_counts(found)}"
     if found.kind == segments.NOT_DECIDED:
         return f"no size has a winner: {open_text(found.outside)}"
     winner = leader(found)
@@ -218,10 +218,10 @@ def leader(found: Condition) -> str:
     return segments.GPU if segments.GPU in winners else segments.CPU if winners else ""
 
 
-def _ranges_text(found: Condition, own: Sequence[Range], axis: str, *, with_bracket: bool, timed: str = "timed") -> str:
-    """Return the ranges of one device; many are counted. `timed` says which sizes count."""
+def _ranges_text(found: Condition, own: Sequence[Range], axis: str, *, with_bracket: bool) -> str:
+    """Return the ranges of one device; many are counted."""
     if found.kind in (segments.ALWAYS, segments.NEVER):
-        span = _timed_span(found)
+        span, timed = _timed_span(found), _that_counts(found)
         return f"at every size {timed} ({span})" if "–" in span else f"at {span}, the only size {timed}"
     parts = [_range_text(part, found.timed, axis, with_bracket=with_bracket) for part in own]
     if len(parts) > MOST_NAMED:
@@ -261,7 +261,7 @@ def lacks_cores(found: Condition) -> bool:
 
 
 def _that_counts(found: Condition) -> str:
-    """Return which sizes count in a table."""
+    """Return which sizes count."""
     return "timed with free cores" if lacks_cores(found) else "timed"
 
 
