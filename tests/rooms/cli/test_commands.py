@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -13,10 +14,12 @@ from typer.main import get_group
 from cpugpu_tui.analysis import compare as analysis_compare
 from cpugpu_tui.analysis.compare import judge
 from cpugpu_tui.cli.commands import COMMANDS, app
+from cpugpu_tui.cli.output.gate_report import junit, markdown
 from cpugpu_tui.cli.running.gate import LIMITS, GateRequest
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.errors import EXIT_USAGE, UsageError
 from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.model.quantities import time_text
 
 GROUPED = {"config": "config", "history": "history", "show": "history", "rm": "history", "tag": "history",
            "baseline": "compare", "gate": "compare", "noise": "compare", "devices": "machine", "import": "export",
@@ -130,6 +133,17 @@ def test_the_gate_judges_once(monkeypatch):
     assert len(asked) == 1
     assert report.limits == limits
     assert report.gated
+
+
+def test_the_junit_file_has_the_times_of_the_table():
+    """It had the median of the runs, and the table their geometric mean."""
+    report = gate_series(series(1, "base"), series(60, "new"), {LATENCY: 0.07, DEVICE: 0.01})
+    rows = [[cell.strip() for cell in line.split("|")] for line in markdown(report).decode().splitlines()]
+    shown = {(row[1], f"cpugpu-tui.{row[2]}", row[4]) for row in rows if len(row) > 5}
+    cases = ElementTree.fromstring(junit(report)).iter("testcase")
+    assert {
+        (each.get("name"), each.get("classname"), time_text(float(each.get("time")) * 1e9)) for each in cases
+    } < shown
 
 
 def test_a_request_of_the_gate_is_checked_where_it_is_made():

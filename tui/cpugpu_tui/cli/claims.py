@@ -55,7 +55,7 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "", simulate: str |
     left = (each for each in claims if each.is_open or each.outcome == UNDECIDED)
     missing = dict.fromkeys(filter(None, (command(each, simulate) for each in left)))
     if missing:
-        out.print("To measure the others on a machine with a GPU, run:")
+        out.print(f"To measure the others{'' if simulate else ' on a machine with a GPU'}, run:")
     for line in missing:
         out.print(f"  {line}", soft_wrap=True)
 

@@ -169,7 +169,7 @@ def _part_text(verdict: str, part: Sequence[compare.Judged], *, is_all: bool) ->
     assert change is not None
     if verdict == compare.SAME:
         ends = [abs(end - 1) for each in part if each.change for end in (each.change.low, each.change.high) if end]
-        return f"no difference above {100 * max(ends, default=0.0):.1f} % was found{where}."
+        return f"no difference above {max(0.1, 100 * max(ends, default=0.0)):.1f} % was found{where}."
     ends = [change.ratio, *sorted((change.low or 1.0, change.high or 1.0), key=lambda end: abs(math.log(end)))]
     is_far = not all(0.5 < end < 2 for end in ends)
     amount, least, most = (factor(max(end, 1 / end)) if is_far else f"{100 * abs(end - 1):.1f} %" for end in ends)

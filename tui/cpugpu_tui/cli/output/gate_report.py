@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import geometric_mean
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,7 +15,6 @@ from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.output.tables import differences_table
 from cpugpu_tui.compare.gate import FleetGate, GateReport, GpuGate
 from cpugpu_tui.compare.in_turn import Played
-from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY
@@ -92,7 +92,8 @@ def _junit_kind(each: Gated) -> str:
 
 
 def _add_test(suite: ElementTree.Element, each: Gated) -> None:
-    seconds = median(list(each.judged.pairs[0].new_ns.values())) / 1e9 if each.judged.pairs[0].new_ns else 0.0
+    times_ns = each.judged.pairs[0].new_ns.values()
+    seconds = geometric_mean(times_ns) / 1e9 if times_ns else 0.0  # as in the table
     test = ElementTree.SubElement(
         suite, "testcase", classname=f"cpugpu-tui.{each.judged.label}",
         name=printable(words.judged_text(each.judged)), time=f"{seconds:.9f}",

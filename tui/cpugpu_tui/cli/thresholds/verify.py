@@ -157,6 +157,7 @@ def _plan(
     from cpugpu_tui.analysis.regret import held_out
     from cpugpu_tui.cli.thresholds.measuring import DEVICES
     from cpugpu_tui.session.planning import build_plan
+    from cpugpu_tui.session.repeat import simulation_text
 
     limit_s = request.max_seconds or LIMIT_S
     most = max(1, int(limit_s / (len(DEVICES) * (LEAST_BUDGET_S + BESIDE_S))))
@@ -181,7 +182,8 @@ def _plan(
     if unknown:
         name = next(iter(unknown)).partition(",")[0]
         code = f"{name} = CODE" if name.isidentifier() else "CODE"  # without a name of its own
-        form = shlex.join([str(file), code, "--setup", "CODE"])
+        simulated = () if request.simulation is None else ("--simulate", simulation_text(request.simulation))
+        form = shlex.join([str(file), code, "--setup", "CODE", *simulated])
         message += f" Give the code again, as in `cpugpu-tui thresholds verify {form}`."
     remedy = "For a workload of your own, add --workloads FILE."
     if not cases and unknown:
