@@ -68,6 +68,13 @@ def test_workloads_and_code_are_measured_together(measured, words):
     words([line for line in done.out.splitlines() if line.strip()])
 
 
+def test_history_and_show_name_code_and_workloads_of_one_run(measured):
+    """Both named only the code."""
+    cpugpu = measured[1]
+    assert cpugpu("history", COLUMNS="200").out.splitlines()[3].split("  ")[3] == "matmul + gemm = x @ x"
+    assert cpugpu("show", "latest").out.splitlines()[1] == "matmul + gemm = x @ x · setup: x = torch.rand(n, n)"
+
+
 @pytest.mark.usefixtures("agents_here")
 def test_the_command_that_closes_the_gaps_of_a_few_sizes_is_named_and_works(cpugpu, tmp_path):
     few = tmp_path / "few.json"

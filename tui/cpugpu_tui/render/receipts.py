@@ -16,8 +16,11 @@ from cpugpu_tui.workloads.code_target import CALLER
 
 
 def code_lines(run: RunState) -> list[str]:
-    """Return the typed code of a run, a line for each statement and one for the setup."""
-    return list(dict.fromkeys(map(code_text, run.plan.codes)))
+    """Return the typed code of a run, a line for each statement, the first after the run's other workloads."""
+    lines = list(dict.fromkeys(map(code_text, run.plan.codes)))
+    typed = {code.name for code in run.plan.codes}
+    others = [name for name in run.plan.name.split("+") if name not in typed]
+    return [" + ".join([*others, lines[0]]), *lines[1:]] if lines else []
 
 
 def code_text(code: OwnCode) -> str:

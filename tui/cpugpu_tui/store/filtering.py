@@ -39,7 +39,8 @@ SUMMARIES = """
             ORDER BY name)),
         -- The names of typed code hold four hex digits; other plans are not read.
         CASE WHEN run.name GLOB '*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]*' AND json_valid(run.plan)
-            THEN CAST(json_extract(run.plan, '$.codes[0].statement') AS TEXT) END,
+            THEN (SELECT group_concat(json_extract(value, '$.name') || ' ' || json_extract(value, '$.statement'),
+                char(10)) FROM json_each(run.plan, '$.codes') WHERE type = 'object') END,
         run.plan GLOB '*"beside":"[^"]*',  -- a fifth of the time of two instr()
         -- Other runs have settled all that they planned.
         CASE WHEN status IN ('running', 'interrupted') AND json_valid(run.plan) THEN
@@ -93,7 +94,7 @@ class RunSummary(NamedTuple):
     sizes: tuple[int, ...] = ()
     """Sizes of its settled cases and of those that it planned, smallest first."""
     statement: str = ""
-    """Typed code; empty for a preset or workload."""
+    """Typed code, with the other workloads of its run: `matmul + x @ x`; empty without any."""
     is_beside: bool = False
     """Whether its output sets a recorded GPU beside its CPU."""
 
@@ -123,7 +124,7 @@ class RunSummary(NamedTuple):
         """Return the summary in a row of `SUMMARIES`."""
         # By place, because looking up 16 columns by name took a third of the time of a list.
         (number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, hostname, machine, fleet_host,
-         cases, found, tags, baselines, statement, is_beside, planned) = row  # fmt: skip
+         cases, found, tags, baselines, statements, is_beside, planned) = row  # fmt: skip
         cases_ok, cases_skipped, cases_failed, dtypes, sizes = _results(cases or "")
         devices, gpus = _devices(found)
         sizes = _both(sizes, map(int, planned.split(",")) if planned else ())
@@ -133,8 +134,8 @@ class RunSummary(NamedTuple):
             cases_ok=cases_ok, cases_failed=cases_failed, cases_skipped=cases_skipped,
             devices=devices, simulated=bool(simulated), tags=tuple(tags.split("\n")) if tags else (),
             baselines=tuple(baselines.split("\n")) if baselines else (), fleet_host=fleet_host,
-            machine=machine or hostname, gpus=gpus, dtypes=dtypes, sizes=sizes, statement=statement or "",
-            is_beside=bool(is_beside),
+            machine=machine or hostname, gpus=gpus, dtypes=dtypes, sizes=sizes,
+            statement=_typed(name, statements) if statements else "", is_beside=bool(is_beside),
         )  # fmt: skip
 
     def with_cases(self, cases: str | None) -> RunSummary:
@@ -142,6 +143,12 @@ class RunSummary(NamedTuple):
         ok, skipped, failed, dtypes, sizes = _results(cases or "")
         sizes = _both(self.sizes, sizes)
         return self._replace(cases_ok=ok, cases_skipped=skipped, cases_failed=failed, dtypes=dtypes, sizes=sizes)
+
+
+def _typed(name: str, statements: str) -> str:
+    """Return the name of a run with its typed code in the place of the workloads made of it."""
+    typed = dict(line.split(" ", 1) for line in statements.split("\n") if " " in line)
+    return " + ".join(dict.fromkeys(typed.get(each, each) for each in name.split("+")))
 
 
 def _both(sizes: tuple[int, ...], more: Iterable[int]) -> tuple[int, ...]:
