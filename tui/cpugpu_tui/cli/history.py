@@ -173,20 +173,23 @@ def show(given: opt.Given) -> None:
 
     With --json, print its events.
     """
-    from cpugpu_tui.compare.comparison import differing_pairs
     from cpugpu_tui.state.folding import folded
 
+    notice = None
     with reading(given.database, must_exist=True) as store:
         run_id = store.find(given.run_name)
         events = store.load(run_id)
         state = folded(events)
-        differing, command = ((), "") if given.json else differing_pairs(store, events)
+        if state.plan.is_of_two_codes and not given.json:  # --json then loads 14 modules less
+            from cpugpu_tui.compare.comparison import differing_pairs
+            from cpugpu_tui.render.sentences import results_differ
+
+            differing, command = differing_pairs(store, events)
+            notice = f"{results_differ(pair.size for pair in differing)} `{command}` shows both." if differing else None
         is_interrupted = state.finished is None and store.summary(run_id).status == "interrupted"
     if not given.json:
         from cpugpu_tui.cli.output.tables import print_state
-        from cpugpu_tui.render.sentences import results_differ
 
-        notice = f"{results_differ(pair.size for pair in differing)} `{command}` shows both." if differing else None
         print_state(state, notice, in_full=given.explain, is_interrupted=is_interrupted)
         return
     from cpugpu_tui.model import RunFinished
